@@ -1,0 +1,86 @@
+"""The one directory that holds everything of an instance."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """
+    config.toml    what its owner wrote (optional)
+    instance.json  ports chosen on the first start
+    secrets/       one file per secret, readable by the owner alone
+    tls/           the instance's CA and certificates
+    postgres/      the embedded database
+    objects/       the object store: one folder per bucket
+    logs/          one JSON-lines file per process
+    run/           process records and ready marks, emptied on a clean stop
+    spark/         Spark's scratch space
+    """
+
+    root: Path
+
+    @classmethod
+    def at(cls, path: str | os.PathLike[str] | None = None) -> Home:
+        """`--home`, else TRACE_HOME, else `.trace` below the current directory."""
+        return cls(Path(path or os.environ.get("TRACE_HOME") or ".trace").absolute())
+
+    def folder(self, name: str, mode: int = 0o755) -> Path:
+        path = self.root / name
+        path.mkdir(parents=True, exist_ok=True, mode=mode)
+        return path
+
+    @property
+    def config_file(self) -> Path:
+        return self.root / "config.toml"
+
+    @property
+    def instance_file(self) -> Path:
+        return self.root / "instance.json"
+
+    @property
+    def secrets(self) -> Path:
+        return self.folder("secrets", 0o700)
+
+    @property
+    def tls(self) -> Path:
+        return self.folder("tls", 0o700)
+
+    @property
+    def postgres(self) -> Path:
+        return self.root / "postgres"
+
+    @property
+    def objects(self) -> Path:
+        return self.folder("objects")
+
+    @property
+    def logs(self) -> Path:
+        return self.folder("logs")
+
+    @property
+    def run(self) -> Path:
+        return self.folder("run")
+
+    @property
+    def spark(self) -> Path:
+        return self.folder("spark")
+
+    def secret(self, name: str) -> str:
+        """The secret of that name, made on first use. Two starters agree on one value."""
+        path = self.secrets / name
+        if not path.exists():
+            partial = path.with_name(f".{name}.{os.getpid()}")
+            partial.touch(mode=0o600)
+            partial.write_text(secrets.token_urlsafe(32))
+            try:
+                os.link(partial, path)  # fails when another starter was first
+            except FileExistsError:
+                pass
+            finally:
+                partial.unlink()
+        return path.read_text().strip()

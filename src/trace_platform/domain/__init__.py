@@ -1,0 +1,1 @@
+"""Pure words and rules: no I/O, no framework."""

@@ -1,0 +1,153 @@
+"""The error tree. Each class names one situation and has a stable `code`.
+
+TraceError
+├── BadInput                     what the caller sent cannot be right
+│   ├── InvalidDag               the YAML has errors, every one listed with its line
+│   ├── InvalidManifest          a staged output does not hold what it promises
+│   ├── InvalidPrefix            an object prefix that is not canonical
+│   ├── InvalidQuery             SQL that is refused or does not run
+│   ├── InvalidConfig            an operator's or the platform's configuration
+│   ├── WrongChain               the node serves another chain than the job asks for
+│   └── MalformedBlock           the node's answer is not a block
+├── NotFound
+├── Unauthenticated
+├── Forbidden
+├── Conflict                     the request is right, the state does not allow it
+│   ├── StaleFence               another attempt owns the task now
+│   └── PartitionOverlap         a partition that crosses the border of a committed one
+├── TaskCanceled                 the attempt was told to stop
+├── TaskTimedOut                 the attempt ran longer than its job allows
+├── Unavailable                  trying again may help
+│   ├── RpcUnreachable           no answer, or no useful one, from the node
+│   ├── DispatcherUnreachable
+│   └── DiskFull
+└── SetupError                   this machine is not ready (ports, Java, Postgres, rights)
+    └── PortInUse
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TraceError(Exception):
+    """Something Trace can name. `hint` says what would put it right."""
+
+    code: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, hint: str | None = None, **facts: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.facts = facts
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors travel from Spark's Python workers to the driver by pickle.
+        return _rebuild, (type(self), self.message, self.hint, self.facts)
+
+
+def _rebuild(
+    kind: type[TraceError], message: str, hint: str | None, facts: dict[str, object]
+) -> TraceError:
+    return kind(message, hint=hint, **facts)
+
+
+class BadInput(TraceError):
+    code = "bad_input"
+
+
+class InvalidDag(BadInput):
+    code = "invalid_dag"
+
+
+class InvalidManifest(BadInput):
+    code = "invalid_manifest"
+
+
+class InvalidPrefix(BadInput):
+    code = "invalid_prefix"
+
+
+class InvalidQuery(BadInput):
+    code = "invalid_query"
+
+
+class InvalidConfig(BadInput):
+    code = "invalid_config"
+
+
+class WrongChain(BadInput):
+    code = "wrong_chain"
+
+
+class MalformedBlock(BadInput):
+    code = "malformed_block"
+    # Another node, or the same one a moment later, often answers right.
+    retryable = True
+
+
+class NotFound(TraceError):
+    code = "not_found"
+
+
+class Unauthenticated(TraceError):
+    code = "unauthenticated"
+
+
+class Forbidden(TraceError):
+    code = "forbidden"
+
+
+class Conflict(TraceError):
+    code = "conflict"
+
+
+class StaleFence(Conflict):
+    code = "stale_fence"
+
+
+class PartitionOverlap(Conflict):
+    code = "partition_overlap"
+
+
+class TaskCanceled(TraceError):
+    code = "task_canceled"
+
+
+class TaskTimedOut(TraceError):
+    code = "task_timed_out"
+    retryable = True
+
+
+class Unavailable(TraceError):
+    code = "unavailable"
+    retryable = True
+
+
+class RpcUnreachable(Unavailable):
+    code = "rpc_unreachable"
+
+
+class DispatcherUnreachable(Unavailable):
+    code = "dispatcher_unreachable"
+
+
+class DiskFull(Unavailable):
+    code = "disk_full"
+
+
+class SetupError(TraceError):
+    code = "setup"
+
+
+class PortInUse(SetupError):
+    code = "port_in_use"
+
+
+def subclasses(kind: type[TraceError] = TraceError) -> dict[str, type[TraceError]]:
+    """Every error class by its code, so that a client can raise what a server named."""
+    found = {kind.code: kind}
+    for child in kind.__subclasses__():
+        found |= subclasses(child)
+    return found

@@ -1,0 +1,42 @@
+"""Canonical object prefixes. One that is not canonical is refused, never repaired."""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+from trace_platform.domain.errors import InvalidPrefix
+
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+_SEGMENT = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9_.=-]*")
+
+
+def parse_uri(uri: str) -> tuple[str, str]:
+    """Split `s3://bucket/key` into bucket and key; raise InvalidPrefix for anything unusual."""
+    scheme, _, rest = uri.partition("://")
+    bucket, _, key = rest.partition("/")
+    segments = key.removesuffix("/").split("/")
+    if scheme != "s3" or not _BUCKET.fullmatch(bucket):
+        raise InvalidPrefix(f"{uri!r} does not name a bucket as s3://bucket/key")
+    if not all(_SEGMENT.fullmatch(segment) for segment in segments):
+        raise InvalidPrefix(
+            f"{uri!r} is not canonical", hint="letters, digits, '_', '-', '.', '=' in each segment"
+        )
+    return bucket, key
+
+
+def canonical_prefix(uri: str) -> str:
+    """The prefix itself when it is canonical and ends in a slash."""
+    parse_uri(uri)
+    if not uri.endswith("/"):
+        raise InvalidPrefix(f"{uri!r} is not a prefix", hint="a prefix ends in '/'")
+    return uri
+
+
+def attempt_prefix(
+    bucket: str, org_id: UUID, dataset_uuid: UUID, version: UUID, task_id: UUID, attempt: int
+) -> str:
+    """Where one attempt stages one output, and where it stays when it is committed."""
+    return canonical_prefix(
+        f"s3://{bucket}/org/{org_id}/dataset/{dataset_uuid}/version/{version}/{task_id}/{attempt}/"
+    )

@@ -1,0 +1,1 @@
+"""The outside world, behind Protocols. `lite` is the embedded profile."""

@@ -1,0 +1,1 @@
+"""The embedded profile: everything from pip, on one machine."""

@@ -1,0 +1,61 @@
+"""ObjectStore on a local directory: `s3://bucket/key` is `root/bucket/key`."""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyarrow.fs import FileSystem, LocalFileSystem
+
+from trace_platform.domain.errors import DiskFull, NotFound
+from trace_platform.domain.prefix import canonical_prefix, parse_uri
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStore:
+    root: str
+
+    def put(self, uri: str, body: bytes) -> None:
+        target = self._path(uri)
+        partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with partial.open("wb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.rename(target)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFull(f"no space left to write {uri}", hint="free some space") from error
+            raise
+
+    def get(self, uri: str) -> bytes:
+        try:
+            return self._path(uri).read_bytes()
+        except FileNotFoundError:
+            raise NotFound(f"there is no object {uri}") from None
+
+    def size(self, uri: str) -> int | None:
+        try:
+            return self._path(uri).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def list(self, prefix: str) -> Iterator[str]:
+        base = self._path(canonical_prefix(prefix))
+        for path in sorted(base.rglob("*")):
+            if path.is_file() and not path.name.startswith("."):
+                yield prefix + path.relative_to(base).as_posix()
+
+    def filesystem(self, uri: str) -> tuple[FileSystem, str]:
+        return LocalFileSystem(), str(self._path(uri))
+
+    def _path(self, uri: str) -> Path:
+        bucket, key = parse_uri(uri)
+        return Path(self.root, bucket, key)

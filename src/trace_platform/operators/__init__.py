@@ -1,0 +1,1 @@
+"""Job implementations. `contract` is what an operator sees; `registry` finds it by name."""

@@ -1,0 +1,62 @@
+"""What an operator is given and what it gives back.
+
+An operator is one class in one file: a name, a pydantic `Config`, the names of its outputs and
+`run`. It never talks to the Dispatcher and never decides about retries: it raises a TraceError
+whose `retryable` says whether another attempt can help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict
+
+from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.wire.task import DatasetEvent, OutputCommit, TaskInput, TaskOutput
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class OperatorConfig(BaseModel):
+    """Base of every operator's configuration: unknown fields are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    """One attempt, as its operator sees it."""
+
+    task_id: UUID
+    attempt: int
+    config: Any  # an instance of the operator's Config
+    inputs: tuple[TaskInput, ...]
+    outputs: tuple[TaskOutput, ...]
+    store: ObjectStore
+    # The warm session; jobs of the calling thread carry the attempt's tag.
+    spark: Callable[[], SparkSession]
+    # The URL behind a pool's name. It may hold a key: never log it, never put it in an error.
+    rpc_url: Callable[[str], str]
+    # Raises TaskCanceled or TaskTimedOut once the attempt has to stop.
+    check: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the completion commits: staged outputs, and events beyond one per output."""
+
+    outputs: list[OutputCommit] = field(default_factory=list)
+    events: list[DatasetEvent] = field(default_factory=list)
+
+
+class Operator(Protocol):
+    name: ClassVar[str]
+    Config: ClassVar[type[OperatorConfig]]
+    # The outputs it writes, by index; None when the job's YAML alone names them.
+    output_names: ClassVar[tuple[str, ...] | None]
+
+    def run(self, task: TaskContext) -> Result: ...

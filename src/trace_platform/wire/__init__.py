@@ -1,0 +1,1 @@
+"""Payloads that cross a process boundary."""

@@ -1,0 +1,53 @@
+"""The promise an attempt leaves beside its files: `_manifest.json`, sealed by `_SUCCESS`.
+
+`_SUCCESS` holds the SHA-256 of the manifest's bytes and is written last, so a prefix with a
+matching `_SUCCESS` is complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MANIFEST_NAME = "_manifest.json"
+SUCCESS_NAME = "_SUCCESS"
+
+
+class ManifestFile(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=255)
+    bytes: int = Field(ge=0)
+    rows: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Manifest(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    partition_key: str
+    start: int
+    end: int
+    files: list[ManifestFile]
+    rows: int
+    bytes: int
+    schema_hash: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+    @model_validator(mode="after")
+    def _totals_match(self) -> Manifest:
+        if self.rows != sum(f.rows for f in self.files):
+            raise ValueError("rows is not the sum of the files' rows")
+        if self.bytes != sum(f.bytes for f in self.files):
+            raise ValueError("bytes is not the sum of the files' bytes")
+        if len({f.name for f in self.files}) != len(self.files):
+            raise ValueError("a file is listed twice")
+        return self
+
+    def to_bytes(self) -> bytes:
+        return self.model_dump_json().encode()
+
+
+def seal(manifest: bytes) -> bytes:
+    """The content of `_SUCCESS` for these manifest bytes."""
+    return hashlib.sha256(manifest).hexdigest().encode() + b"\n"

@@ -1,0 +1,71 @@
+"""Errors as `application/problem+json`: the one place where an error becomes HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from trace_platform.domain import errors
+from trace_platform.domain.errors import TraceError
+
+_STATUS: dict[type[TraceError], int] = {
+    errors.Unavailable: 503,
+    errors.BadInput: 422,
+    errors.NotFound: 404,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.Conflict: 409,
+}
+
+
+def status_of(error: TraceError) -> int:
+    return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
+
+
+def problem(error: TraceError) -> JSONResponse:
+    status = status_of(error)
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": type(error).__name__,
+        "status": status,
+        "code": error.code,
+        "detail": error.message,
+    }
+    if error.hint:
+        body["hint"] = error.hint
+    if error.facts:
+        body["facts"] = error.facts
+    return JSONResponse(body, status_code=status, media_type="application/problem+json")
+
+
+def raise_problem(status: int, body: dict[str, Any]) -> None:
+    """Raise, at a client, the error that a server named."""
+    kind = errors.subclasses().get(str(body.get("code")), TraceError)
+    detail = str(body.get("detail") or f"the server answered {status}")
+    raise kind(detail, hint=body.get("hint"), **(body.get("facts") or {}))
+
+
+def install(app: FastAPI) -> None:
+    @app.exception_handler(TraceError)
+    async def _named(_: Request, error: TraceError) -> JSONResponse:
+        return problem(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        # The values themselves stay out: a token or a secret may be among them.
+        found = [
+            {"field": ".".join(str(p) for p in e["loc"]), "problem": e["msg"]}
+            for e in error.errors()
+        ]
+        return problem(errors.BadInput("the request is not valid", errors=found))
+
+    @app.exception_handler(HTTPException)
+    async def _plain(_: Request, error: HTTPException) -> JSONResponse:
+        kind = errors.NotFound if error.status_code == 404 else errors.BadInput
+        response = problem(kind(str(error.detail)))
+        response.status_code = error.status_code
+        return response
