@@ -20,7 +20,9 @@ TraceError
 ├── Unavailable                  trying again may help
 │   ├── RpcUnreachable           no answer, or no useful one, from the node
 │   ├── DispatcherUnreachable
-│   └── DiskFull
+│   ├── DiskFull
+│   └── WorkerStopped            the worker ended before the attempt did
+├── OperatorCrashed              a defect in an operator
 └── SetupError                   this machine is not ready (ports, Java, Postgres, rights)
     └── PortInUse
 """
@@ -135,6 +137,15 @@ class DispatcherUnreachable(Unavailable):
 
 class DiskFull(Unavailable):
     code = "disk_full"
+
+
+class WorkerStopped(Unavailable):
+    code = "worker_stopped"
+
+
+class OperatorCrashed(TraceError):
+    code = "operator_crashed"
+    retryable = True
 
 
 class SetupError(TraceError):

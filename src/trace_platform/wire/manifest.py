@@ -6,6 +6,7 @@ matching `_SUCCESS` is complete.
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -44,7 +45,7 @@ class Manifest(BaseModel):
             raise ValueError("a file is listed twice")
         return self
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self) -> builtins.bytes:
         return self.model_dump_json().encode()
 
 

@@ -42,11 +42,11 @@ def problem(error: TraceError) -> JSONResponse:
     return JSONResponse(body, status_code=status, media_type="application/problem+json")
 
 
-def raise_problem(status: int, body: dict[str, Any]) -> None:
-    """Raise, at a client, the error that a server named."""
+def error_from(status: int, body: dict[str, Any]) -> TraceError:
+    """The error that a server named, for its client to raise."""
     kind = errors.subclasses().get(str(body.get("code")), TraceError)
     detail = str(body.get("detail") or f"the server answered {status}")
-    raise kind(detail, hint=body.get("hint"), **(body.get("facts") or {}))
+    return kind(detail, hint=body.get("hint"), **(body.get("facts") or {}))
 
 
 def install(app: FastAPI) -> None:

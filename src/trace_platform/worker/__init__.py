@@ -1,0 +1,1 @@
+"""The platform worker: poll, claim, heartbeat, run, complete. It decides nothing."""

@@ -1,0 +1,1 @@
+"""Postgres: connections, named queries in `.sql` files, migrations."""

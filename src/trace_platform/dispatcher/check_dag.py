@@ -1,0 +1,81 @@
+"""What must hold between the parts of a DAG, beyond the shape of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+
+from pydantic import ValidationError
+
+from trace_platform.domain.errors import InvalidConfig
+from trace_platform.operators import registry
+from trace_platform.wire.dag import Dag, Job, JobOutputRef
+from trace_platform.wire.dag_yaml import DagError, DagErrors, Path, error_at, read_dag
+
+
+def check_dag(text: str) -> Dag:
+    """The DAG in this YAML. Raise DagErrors with every error found."""
+    dag, marks = read_dag(text)
+    errors = [error_at(marks, path, problem) for path, problem in _problems(dag)]
+    if errors:
+        raise DagErrors(_once(errors))
+    return dag
+
+
+def _problems(dag: Dag) -> Iterator[tuple[Path, str]]:
+    jobs = {job.name: job for job in dag.jobs}
+    for index, job in enumerate(dag.jobs):
+        if jobs[job.name] is not job:
+            yield ("jobs", index, "name"), f"two jobs are called '{job.name}'"
+        for number, edge in enumerate(job.inputs):
+            path: Path = ("jobs", index, "inputs", number, "from")
+            if isinstance(edge.source, JobOutputRef):
+                yield from _dangling(edge.source, jobs, path)
+        yield from _operator_problems(job, ("jobs", index))
+    for name, publish in dag.publish.items():
+        yield from _dangling(publish.source, jobs, ("publish", name, "from"))
+    yield from _cycles(dag)
+
+
+def _dangling(ref: JobOutputRef, jobs: dict[str, Job], path: Path) -> Iterator[tuple[Path, str]]:
+    job = jobs.get(ref.job)
+    if job is None:
+        yield (*path, "job"), f"there is no job '{ref.job}'; jobs here: {', '.join(jobs)}"
+    elif job.output_index(ref.output) is None:
+        outputs = ", ".join(job.outputs)
+        yield (*path, "output"), f"job '{ref.job}' has no output {ref.output!r}; it has: {outputs}"
+
+
+def _operator_problems(job: Job, path: Path) -> Iterator[tuple[Path, str]]:
+    if job.operator is None:
+        return
+    try:
+        operator = registry.load(job.operator)
+    except InvalidConfig as error:
+        yield (*path, "operator"), error.message + (f"; {error.hint}" if error.hint else "")
+        return
+    names = operator.output_names
+    if names is not None and len(job.outputs) != len(names):
+        yield (*path, "outputs"), f"{job.operator} writes {len(names)} outputs: {', '.join(names)}"
+    try:
+        operator.Config.model_validate(job.config)
+    except ValidationError as error:
+        for found in error.errors():
+            yield (*path, "config", *found["loc"]), found["msg"].removeprefix("Value error, ")
+
+
+def _cycles(dag: Dag) -> Iterator[tuple[Path, str]]:
+    upstream = {
+        job.name: [e.source.job for e in job.inputs if isinstance(e.source, JobOutputRef)]
+        for job in dag.jobs
+    }
+    try:
+        TopologicalSorter(upstream).prepare()
+    except CycleError as error:
+        trail = error.args[1]
+        index = next(i for i, job in enumerate(dag.jobs) if job.name == trail[0])
+        yield ("jobs", index, "inputs"), f"the jobs form a cycle: {' -> '.join(trail)}"
+
+
+def _once(errors: list[DagError]) -> list[DagError]:
+    return list(dict.fromkeys(errors))

@@ -1,0 +1,77 @@
+"""Read-only answers: what a DAG is doing, which tasks there are, what a dataset holds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from uuid import UUID
+
+from trace_platform.domain.errors import NotFound
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Row
+from trace_platform.state import dags, datasets, tasks
+from trace_platform.wire.control import DagStatus, DatasetStatus, JobStatus, TaskList, TaskStatus
+from trace_platform.wire.query import ResolvedDataset, ResolveResponse
+
+
+async def dag_status(state: Database, org_id: UUID, dag_name: str) -> DagStatus:
+    async with state.transaction() as tx:
+        jobs = await dags.active_jobs(tx, org_id, dag_name)
+        if not jobs:
+            raise NotFound(f"there is no DAG '{dag_name}'", hint="trace deploy FILE")
+        counts = await tasks.counts(tx, org_id, dag_name)
+        held = await datasets.published(tx, org_id, dag_name)
+    by_job: dict[str, list[Row]] = defaultdict(list)
+    for row in counts:
+        by_job[row["job_name"]].append(row)
+    return DagStatus(
+        dag_name=dag_name,
+        jobs=[_job_status(job, by_job[job["name"]]) for job in jobs],
+        datasets=[DatasetStatus(**{f: row[f] for f in DatasetStatus.model_fields}) for row in held],
+    )
+
+
+def _job_status(job: Row, counts: list[Row]) -> JobStatus:
+    return JobStatus(
+        name=job["name"],
+        operator=job["operator"],
+        counts={row["status"]: row["tasks"] for row in counts},
+        running_share=sum(row["running_share"] for row in counts if row["status"] == "Running"),
+    )
+
+
+async def list_tasks(
+    state: Database, org_id: UUID, dag_name: str | None, status: str | None, limit: int
+) -> TaskList:
+    async with state.transaction() as tx:
+        rows = await tasks.listing(tx, org_id, dag_name, status, limit)
+    return TaskList(tasks=[TaskStatus(**row) for row in rows])
+
+
+async def fetch_task(state: Database, task_id: UUID) -> TaskStatus:
+    async with state.transaction() as tx:
+        task = await tasks.get(tx, task_id)
+    if task is None:
+        raise NotFound(f"there is no task {task_id}")
+    task["task_id"] = task["id"]
+    return TaskStatus(**{field: task[field] for field in TaskStatus.model_fields})
+
+
+async def resolve_datasets(state: Database, org_id: UUID) -> ResolveResponse:
+    """Every published dataset with the committed files of its current generation."""
+    async with state.transaction() as tx:
+        # Both reads see one moment: a commit in between would show rows without their files.
+        await tx.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        held = await datasets.published(tx, org_id)
+        files = await datasets.published_files(tx, org_id)
+    return ResolveResponse(
+        datasets=[
+            ResolvedDataset(
+                name=row["name"],
+                dataset_uuid=row["dataset_uuid"],
+                dataset_version=row["dataset_version"],
+                files=files.get(row["name"], []),
+                row_count=row["row_count"],
+            )
+            for row in held
+        ]
+    )

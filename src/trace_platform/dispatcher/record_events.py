@@ -1,0 +1,43 @@
+"""① A running attempt emits events of its own outputs."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from trace_platform.domain.errors import Forbidden
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Row
+from trace_platform.state import events, tasks
+from trace_platform.wire.task import DatasetEvent, EventsRequest
+
+Generation = tuple[UUID, UUID]
+
+
+async def record_events(state: Database, request: EventsRequest) -> int:
+    """How many of them are new. Raise StaleFence when the attempt lost its task."""
+    async with state.transaction() as tx:
+        task = await tasks.hold_fence(tx, request.fence)
+        rows = event_rows(task, request.events, {})
+        return await events.record(tx, task["org_id"], rows, (task["id"], task["attempt"]))
+
+
+def event_rows(
+    task: Row, given: list[DatasetEvent], committed: dict[tuple[Generation, str], UUID]
+) -> list[dict[str, Any]]:
+    """Events as they are stored; those of a partition just committed name its materialisation."""
+    allowed = pinned_generations(task)
+    rows = []
+    for event in given:
+        generation = (event.dataset_uuid, event.dataset_version)
+        if generation not in allowed:
+            raise Forbidden(f"dataset {event.dataset_uuid} is not an output of this attempt")
+        row = event.model_dump(mode="json")
+        partition_id = committed.get((generation, event.partition_key or ""))
+        rows.append(row | {"materialisation": str(partition_id) if partition_id else None})
+    return rows
+
+
+def pinned_generations(task: Row) -> set[Generation]:
+    """The dataset generations that this attempt was given to write."""
+    return {(UUID(o["dataset_uuid"]), UUID(o["dataset_version"])) for o in task["outputs"]}

@@ -1,0 +1,18 @@
+"""Failed tasks whose time has come go back to the queue; lost wake-ups are sent again."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.state import tasks
+
+# A queued task that nobody claimed for so long has perhaps lost its message. A repeated wake-up
+# costs one refused claim.
+ANNOUNCE_AGAIN_S = 60.0
+
+
+async def requeue_failed(state: Database, limit: int = 100) -> list[UUID]:
+    """The tasks that were announced: Failed -> Queued, or Queued still."""
+    async with state.transaction() as tx:
+        return await tasks.requeue_due(tx, limit, ANNOUNCE_AGAIN_S)

@@ -1,0 +1,41 @@
+"""A manual source emits a range."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.errors import BadInput, NotFound
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.state import dags, datasets, events
+from trace_platform.wire.control import TriggerRequest
+
+
+async def trigger_source(
+    state: Database, org_id: UUID, dag_name: str, job_name: str, request: TriggerRequest
+) -> int:
+    """How many events are new: the same range twice is one event."""
+    span = BlockRange(request.start, request.end)
+    async with state.transaction() as tx:
+        jobs = {job["name"]: job for job in await dags.active_jobs(tx, org_id, dag_name)}
+        if not jobs:
+            known = ", ".join(await dags.active_names(tx, org_id)) or "none yet"
+            raise NotFound(f"there is no DAG '{dag_name}'", hint=f"deployed: {known}")
+        job = jobs.get(job_name)
+        if job is None:
+            raise NotFound(
+                f"DAG '{dag_name}' has no job '{job_name}'", hint=f"it has: {', '.join(jobs)}"
+            )
+        if job["activation"] != "source":
+            raise BadInput(f"job '{job_name}' is not a source", hint="trigger a source job")
+        outputs = await datasets.outputs_of_job(tx, org_id, dag_name, job_name)
+        if request.output >= len(outputs):
+            raise BadInput(f"job '{job_name}' has {len(outputs)} outputs, not {request.output + 1}")
+        event = {
+            "dataset_uuid": str(outputs[request.output]["dataset_uuid"]),
+            "dataset_version": str(outputs[request.output]["dataset_version"]),
+            "partition_key": span.key,
+            "start": span.start,
+            "end": span.end,
+        }
+        return await events.record(tx, org_id, [event])

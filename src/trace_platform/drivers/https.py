@@ -1,0 +1,81 @@
+"""Serving an ASGI app over TLS until the process is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from trace_platform.domain.errors import PortInUse, SetupError
+
+_STOP_S = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    host: str
+    port: int
+    certificate: Path
+    key: Path
+
+
+async def serve_https(app: FastAPI, listen: Listen, on_ready: Callable[[], None]) -> None:
+    """Serve until SIGTERM or SIGINT. `on_ready` is called once requests are answered."""
+    listener = _bind(listen)
+    config = uvicorn.Config(
+        app,
+        ssl_certfile=listen.certificate,
+        ssl_keyfile=listen.key,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=_STOP_S,
+    )
+    server = _Server(config, on_ready)
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        listener.close()
+    if not server.started:
+        raise SetupError("the service did not start", hint="see its log")
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn raises the signal again when it is done, which would hide a clean stop.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+
+def _bind(listen: Listen) -> socket.socket:
+    try:
+        return socket.create_server((listen.host, listen.port), backlog=256)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(
+                f"port {listen.port} is in use", hint="stop what uses it or choose another port"
+            ) from None
+        raise

@@ -1,0 +1,61 @@
+"""DAG versions, the jobs they share, and which version is active."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+
+_sql = load_queries(__file__)
+
+
+async def default_org(tx: Tx) -> UUID:
+    org_id: UUID = await _sql.default_org(tx)
+    return org_id
+
+
+async def lock(tx: Tx, org_id: UUID, dag_name: str) -> None:
+    await _sql.lock_dag(tx, org_id=org_id, dag_name=dag_name)
+
+
+async def ensure_version(
+    tx: Tx, org_id: UUID, dag_name: str, content_hash: str, yaml: str
+) -> tuple[UUID, bool]:
+    """The version of this content, and whether it is new."""
+    key = {"org_id": org_id, "dag_name": dag_name, "content_hash": content_hash}
+    made: UUID | None = await _sql.insert_version(tx, **key, yaml=yaml)
+    if made is not None:
+        return made, True
+    return await _sql.find_version(tx, **key), False
+
+
+async def ensure_job(tx: Tx, org_id: UUID, dag_name: str, job: dict[str, Any]) -> tuple[UUID, bool]:
+    """The row of this definition, and whether it is new."""
+    found: UUID | None = await _sql.find_job(
+        tx, org_id=org_id, dag_name=dag_name, name=job["name"], config_hash=job["config_hash"]
+    )
+    if found is not None:
+        return found, False
+    return await _sql.insert_job(tx, org_id=org_id, dag_name=dag_name, **job), True
+
+
+async def add_to_version(tx: Tx, dag_version_id: UUID, job_id: UUID) -> None:
+    await _sql.add_job_to_version(tx, dag_version_id=dag_version_id, job_id=job_id)
+
+
+async def add_edge(tx: Tx, job_id: UUID, input_index: int, dataset_uuid: UUID) -> None:
+    await _sql.insert_edge(tx, job_id=job_id, input_index=input_index, dataset_uuid=dataset_uuid)
+
+
+async def activate(tx: Tx, org_id: UUID, dag_name: str, dag_version_id: UUID) -> None:
+    await _sql.activate(tx, org_id=org_id, dag_name=dag_name, dag_version_id=dag_version_id)
+
+
+async def active_jobs(tx: Tx, org_id: UUID, dag_name: str) -> list[Row]:
+    rows: list[Row] = await _sql.active_jobs(tx, org_id=org_id, dag_name=dag_name)
+    return rows
+
+
+async def active_names(tx: Tx, org_id: UUID) -> list[str]:
+    return [row["dag_name"] for row in await _sql.active_dag_names(tx, org_id=org_id)]

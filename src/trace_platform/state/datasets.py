@@ -1,0 +1,105 @@
+"""Datasets, their generations and the partitions that were committed to them."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from trace_platform.domain.errors import PartitionOverlap
+from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.wire.manifest import Manifest
+from trace_platform.wire.task import OutputCommit
+
+_sql = load_queries(__file__)
+
+
+async def ensure(tx: Tx, org_id: UUID, dag_name: str, job_name: str, output_index: int) -> Row:
+    row: Row = await _sql.ensure_dataset(
+        tx, org_id=org_id, dag_name=dag_name, job_name=job_name, output_index=output_index
+    )
+    return row
+
+
+async def outputs_of_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> list[Row]:
+    rows: list[Row] = await _sql.outputs_of_job(
+        tx, org_id=org_id, dag_name=dag_name, job_name=job_name
+    )
+    return rows
+
+
+async def publish_as(tx: Tx, org_id: UUID, dag_name: str, names: dict[str, UUID]) -> None:
+    """These names, and no others, are what the DAG publishes."""
+    await _sql.unpublish(tx, org_id=org_id, dag_name=dag_name)
+    for name, dataset_uuid in names.items():
+        await _sql.publish(tx, name=name, dataset_uuid=dataset_uuid)
+
+
+async def find_published(tx: Tx, org_id: UUID, name: str) -> Row | None:
+    row: Row | None = await _sql.find_published(tx, org_id=org_id, name=name)
+    return row
+
+
+async def commit_partition(
+    tx: Tx, output: OutputCommit, manifest: Manifest, task_id: UUID, attempt: int
+) -> UUID:
+    """Point the generation at the staged files; what lay wholly within the range is superseded.
+
+    The caller holds the task's fence in this transaction. Returns the materialisation's id.
+    """
+    scope: dict[str, Any] = {
+        "dataset_version": output.dataset_version,
+        "partition_key": manifest.partition_key,
+        "start": manifest.start,
+        "end": manifest.end,
+    }
+    await _sql.lock_generation(tx, dataset_version=output.dataset_version)
+    await _sql.supersede_within(tx, **scope)
+    other = await _sql.overlapping_partition(
+        tx, dataset_version=output.dataset_version, start=manifest.start, end=manifest.end
+    )
+    if other is not None:
+        raise PartitionOverlap(
+            f"partition {manifest.partition_key} overlaps the committed partition {other}",
+            hint="ask for ranges that are equal to, within or clear of the committed ones",
+        )
+    partition_id: UUID = await _sql.insert_partition(
+        tx,
+        **scope,
+        dataset_uuid=output.dataset_uuid,
+        location=output.location,
+        files=Jsonb([file.model_dump() for file in manifest.files]),
+        row_count=manifest.rows,
+        byte_count=manifest.bytes,
+        schema_hash=manifest.schema_hash,
+        task_id=task_id,
+        attempt=attempt,
+    )
+    return partition_id
+
+
+async def files_of_input(tx: Tx, task_input: dict[str, Any]) -> list[str]:
+    """URIs of the committed files behind one input of a task."""
+    if "partition_key" not in task_input:
+        return []
+    rows = await _sql.files_within(
+        tx,
+        dataset_version=UUID(task_input["dataset_version"]),
+        partition_key=task_input["partition_key"],
+        start=task_input.get("start"),
+        end=task_input.get("end"),
+    )
+    return [row["location"] + file["name"] for row in rows for file in row["files"]]
+
+
+async def published(tx: Tx, org_id: UUID, dag_name: str | None = None) -> list[Row]:
+    rows: list[Row] = await _sql.published(tx, org_id=org_id, dag_name=dag_name)
+    return rows
+
+
+async def published_files(tx: Tx, org_id: UUID) -> dict[str, list[str]]:
+    files: dict[str, list[str]] = {}
+    for row in await _sql.published_files(tx, org_id=org_id):
+        files.setdefault(row["name"], []).append(row["location"] + row["file"])
+    return files

@@ -1,0 +1,80 @@
+-- name: ensure_dataset^
+-- The dataset of one job output, made with its first generation when it is new.
+WITH made AS (
+    INSERT INTO datasets (org_id, dag_name, job_name, output_index, current_version)
+    VALUES (:org_id, :dag_name, :job_name, :output_index, gen_random_uuid())
+        ON CONFLICT (org_id, dag_name, job_name, output_index) DO NOTHING
+    RETURNING uuid, current_version
+), generation AS (
+    INSERT INTO dataset_versions (version, dataset_uuid) SELECT current_version, uuid FROM made
+)
+SELECT uuid, current_version FROM made
+UNION ALL
+SELECT uuid, current_version FROM datasets
+ WHERE org_id = :org_id AND dag_name = :dag_name AND job_name = :job_name
+   AND output_index = :output_index;
+
+-- name: outputs_of_job
+SELECT output_index, uuid AS dataset_uuid, current_version AS dataset_version
+  FROM datasets
+ WHERE org_id = :org_id AND dag_name = :dag_name AND job_name = :job_name
+ ORDER BY output_index;
+
+-- name: unpublish!
+UPDATE datasets SET name = NULL WHERE org_id = :org_id AND dag_name = :dag_name;
+
+-- name: publish!
+UPDATE datasets SET name = :name WHERE uuid = :dataset_uuid;
+
+-- name: find_published^
+SELECT uuid, dag_name FROM datasets WHERE org_id = :org_id AND name = :name;
+
+-- name: lock_generation!
+-- Commits to one generation take turns, so that what they check stays true until they write.
+SELECT version FROM dataset_versions WHERE version = :dataset_version FOR NO KEY UPDATE;
+
+-- name: supersede_within!
+UPDATE partition_versions SET superseded_at = clock_timestamp()
+ WHERE dataset_version = :dataset_version AND superseded_at IS NULL
+   AND (partition_key = :partition_key OR (range_start >= :start AND range_end <= :end));
+
+-- name: overlapping_partition$
+-- The current ranges are disjoint, so the last one that starts before our end is the only suspect.
+SELECT partition_key FROM (
+    SELECT partition_key, range_end FROM partition_versions
+     WHERE dataset_version = :dataset_version AND superseded_at IS NULL AND range_start <= :end
+     ORDER BY range_start DESC LIMIT 1) last_before
+ WHERE range_end >= :start;
+
+-- name: insert_partition$
+INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key, range_start,
+    range_end, location, files, row_count, byte_count, schema_hash, task_id, attempt)
+VALUES (:dataset_uuid, :dataset_version, :partition_key, :start, :end, :location, :files,
+    :row_count, :byte_count, :schema_hash, :task_id, :attempt)
+RETURNING id;
+
+-- name: files_within
+SELECT location, files FROM partition_versions
+ WHERE dataset_version = :dataset_version AND superseded_at IS NULL
+   AND (partition_key = :partition_key OR (range_start >= :start AND range_end <= :end))
+ ORDER BY range_start, partition_key;
+
+-- name: published
+SELECT d.name, d.uuid AS dataset_uuid, d.current_version AS dataset_version, d.dag_name, d.job_name,
+       count(p.id) AS partitions, coalesce(sum(p.row_count), 0)::bigint AS row_count,
+       coalesce(sum(p.byte_count), 0)::bigint AS byte_count,
+       min(p.range_start) AS first_block, max(p.range_end) AS last_block
+  FROM datasets d
+  LEFT JOIN partition_versions p
+    ON p.dataset_version = d.current_version AND p.superseded_at IS NULL
+ WHERE d.org_id = :org_id AND d.name IS NOT NULL
+   AND (:dag_name::text IS NULL OR d.dag_name = :dag_name)
+ GROUP BY d.uuid ORDER BY d.name;
+
+-- name: published_files
+SELECT d.name, p.location, f->>'name' AS file
+  FROM datasets d
+  JOIN partition_versions p ON p.dataset_version = d.current_version AND p.superseded_at IS NULL
+ CROSS JOIN LATERAL jsonb_array_elements(p.files) f
+ WHERE d.org_id = :org_id AND d.name IS NOT NULL
+ ORDER BY d.name, p.range_start, p.partition_key, file;

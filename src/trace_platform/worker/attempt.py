@@ -1,0 +1,183 @@
+"""One claimed attempt, from its operator's start to the report of its end."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from typing import Any
+
+import structlog
+from pydantic import ValidationError
+
+from trace_platform.domain.errors import (
+    InvalidConfig,
+    OperatorCrashed,
+    StaleFence,
+    TaskCanceled,
+    TaskTimedOut,
+    TraceError,
+    Unavailable,
+)
+from trace_platform.operators import registry
+from trace_platform.operators.contract import Result, TaskContext
+from trace_platform.wire.task import (
+    Claimed,
+    CompleteRequest,
+    CompleteResponse,
+    HeartbeatRequest,
+    Progress,
+)
+from trace_platform.worker.dispatcher_client import DispatcherClient, insist
+from trace_platform.worker.resources import Resources
+
+# A finished attempt outlives a long outage of the dispatcher rather than being thrown away.
+REPORT_FOR_S = 3600.0
+
+
+class Attempt:
+    """Runs in a thread of its own; `beat` and `stop` are called from others."""
+
+    def __init__(
+        self, claimed: Claimed, dispatcher: DispatcherClient, resources: Resources
+    ) -> None:
+        self.claimed = claimed
+        self.tag = f"trace-{claimed.task.task_id}-{claimed.attempt}"
+        self._dispatcher = dispatcher
+        self._resources = resources
+        self._deadline = time.monotonic() + claimed.task.timeout_seconds
+        self._stop_reason: TraceError | None = None
+        self._fence_lost = threading.Event()
+        job = claimed.task.job
+        self._log = structlog.get_logger().bind(
+            dag=job.dag_name, job=job.name, task=str(claimed.task.task_id), attempt=claimed.attempt
+        )
+
+    def run(self) -> None:
+        self._log.info("attempt_started", operator=self.claimed.task.operator)
+        started = time.monotonic()
+        report = self._outcome()
+        took_s = round(time.monotonic() - started, 3)
+        try:
+            status = self._report(report)
+            self._log.info(
+                "attempt_ended", status=status, seconds=took_s, error=report.error_message
+            )
+        except StaleFence:
+            self._log.warning("attempt_lost_its_task", seconds=took_s)
+        except Unavailable as error:
+            self._log.error("attempt_not_reported", reason=error.message)
+
+    def beat(self) -> None:
+        """Extend the lease. Only a lost fence or a directive stops the work, never an outage."""
+        done, total = self._resources.spark_progress(self.tag)
+        request = HeartbeatRequest(
+            **self._fence(), progress=Progress(done=done, total=total) if total else None
+        )
+        try:
+            answer = self._dispatcher.heartbeat(request, self.claimed.capability_token)
+        except StaleFence as error:
+            self._fence_lost.set()
+            self.stop(error)
+        except Unavailable as error:
+            self._log.warning("heartbeat_waits", reason=error.message)
+        else:
+            if answer.directive == "cancel":
+                self.stop(TaskCanceled("canceled on request"))
+
+    def stop_when_late(self) -> None:
+        if time.monotonic() > self._deadline:
+            limit = self.claimed.task.timeout_seconds
+            self.stop(TaskTimedOut(f"ran longer than {limit:g} s", hint="raise timeout_seconds"))
+
+    def stop(self, reason: TraceError) -> None:
+        """Ends the operator at its next check, and its Spark jobs at once."""
+        if self._stop_reason is None:
+            self._stop_reason = reason
+        self._resources.cancel_spark(self.tag)
+
+    def _check(self) -> None:
+        if self._stop_reason is not None:
+            raise self._stop_reason
+
+    def _outcome(self) -> CompleteRequest:
+        try:
+            result = self._run_operator()
+        except TraceError as error:
+            return self._failed(self._stop_reason or error)
+        except Exception as error:
+            if self._stop_reason is None:
+                self._log.error("operator_crashed", traceback=traceback.format_exc())
+            return self._failed(self._stop_reason or _crash(error))
+        if self._stop_reason is not None:
+            return self._failed(self._stop_reason)
+        return CompleteRequest(
+            **self._fence(), status="Completed", outputs=result.outputs, events=result.events
+        )
+
+    def _run_operator(self) -> Result:
+        task = self.claimed.task
+        operator = registry.load(task.operator)()
+        try:
+            config = operator.Config.model_validate(task.config)
+        except ValidationError as error:
+            raise InvalidConfig(f"config of {task.operator}: {error}") from None
+        with self._resources.spark_tag(self.tag):
+            return operator.run(
+                TaskContext(
+                    task_id=task.task_id,
+                    attempt=task.attempt,
+                    config=config,
+                    inputs=tuple(task.inputs),
+                    outputs=tuple(task.outputs),
+                    store=self._resources.store,
+                    spark=self._resources.spark,
+                    rpc_url=self._resources.rpc_url,
+                    check=self._check,
+                )
+            )
+
+    def _failed(self, error: TraceError) -> CompleteRequest:
+        message = error.message + (f" ({error.hint})" if error.hint else "")
+        return CompleteRequest(
+            **self._fence(),
+            status="Canceled" if isinstance(error, TaskCanceled) else "Failed",
+            error_code=error.code,
+            error_message=message[:20_000],
+            retryable=error.retryable,
+        )
+
+    def _report(self, report: CompleteRequest) -> str:
+        """A completion that is refused (a bad manifest, an overlap) makes the attempt fail."""
+        if self._fence_lost.is_set():
+            raise StaleFence("the fence is lost")
+        try:
+            return self._insist(report).status
+        except (StaleFence, Unavailable):
+            raise
+        except TraceError as error:
+            return self._insist(self._failed(error)).status
+
+    def _insist(self, report: CompleteRequest) -> CompleteResponse:
+        def call() -> CompleteResponse:
+            return self._dispatcher.complete(report, self.claimed.capability_token)
+
+        return insist(call, REPORT_FOR_S, self._pause)
+
+    def _pause(self, seconds: float) -> None:
+        if self._fence_lost.wait(seconds):
+            raise StaleFence("the fence is lost")
+
+    def _fence(self) -> dict[str, Any]:
+        claimed = self.claimed
+        return {
+            "task_id": claimed.task.task_id,
+            "attempt": claimed.attempt,
+            "lease_token": claimed.lease_token,
+        }
+
+
+def _crash(error: Exception) -> OperatorCrashed:
+    """Named by its type and first line: the whole traceback is in the log."""
+    lines = str(error).strip().splitlines()
+    return OperatorCrashed(f"{type(error).__name__}: {lines[0] if lines else 'no message'}")

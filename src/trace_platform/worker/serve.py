@@ -1,0 +1,136 @@
+"""The worker process: wake-ups in, attempts out, one heartbeat thread for all of them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from uuid import UUID
+
+import structlog
+
+from trace_platform.domain.errors import TraceError, Unavailable, WorkerStopped
+from trace_platform.drivers.queue import Message, QueueReceiver
+from trace_platform.wire.task import Claimed
+from trace_platform.worker.attempt import Attempt
+from trace_platform.worker.dispatcher_client import DispatcherClient
+from trace_platform.worker.resources import Resources
+
+log = structlog.get_logger()
+
+# How long a received message stays hidden: only until its claim is answered.
+VISIBILITY_S = 30.0
+IDLE_POLL_S = (0.02, 0.5)
+STOP_GRACE_S = 10.0
+# A directive, such as cancel, reaches the worker with its next beat.
+MAX_BEAT_S = 5.0
+
+
+class Worker:
+    def __init__(
+        self,
+        worker_id: str,
+        queue_name: str,
+        slots: int,
+        queue: QueueReceiver,
+        dispatcher: DispatcherClient,
+        resources: Resources,
+    ) -> None:
+        self._worker_id = worker_id
+        self._queue_name = queue_name
+        self._queue = queue
+        self._dispatcher = dispatcher
+        self._resources = resources
+        self._slots = threading.Semaphore(slots)
+        self._stopping = threading.Event()
+        self._running: dict[Attempt, threading.Thread] = {}
+        self._lock = threading.Lock()
+
+    def run(self, on_ready: Callable[[], None]) -> None:
+        """Poll until SIGTERM or SIGINT, then stop the attempts that still run."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._stopping.set())
+        threading.Thread(target=self._heartbeats, name="heartbeats", daemon=True).start()
+        on_ready()
+        log.info("worker_ready", worker=self._worker_id, queue=self._queue_name)
+        self._poll()
+        self._drain()
+
+    def _poll(self) -> None:
+        pause_s = IDLE_POLL_S[0]
+        while not self._stopping.is_set():
+            if not self._slots.acquire(timeout=0.5):
+                continue
+            started = False
+            try:
+                messages = self._queue.receive(self._queue_name, 1, VISIBILITY_S)
+                started = bool(messages) and self._start(messages[0])
+                pause_s = IDLE_POLL_S[0] if messages else min(pause_s * 1.5, IDLE_POLL_S[1])
+            except Unavailable as error:
+                log.warning("poll_waits", reason=error.message)
+                pause_s = IDLE_POLL_S[1]
+            except TraceError as error:
+                log.error("claim_refused", code=error.code, reason=error.message)
+            if not started:
+                self._slots.release()
+                self._stopping.wait(pause_s)
+
+    def _start(self, message: Message) -> bool:
+        """Whether an attempt runs now. The message is only a hint: it is done with either way."""
+        answer = self._dispatcher.claim(UUID(message.body["task_id"]), self._worker_id)
+        if isinstance(answer, Claimed):
+            self._launch(answer)
+        try:
+            self._queue.ack([message.receipt])
+        except Unavailable as error:
+            # It comes back, and its claim is refused.
+            log.warning("ack_lost", reason=error.message)
+        return isinstance(answer, Claimed)
+
+    def _launch(self, claimed: Claimed) -> None:
+        attempt = Attempt(claimed, self._dispatcher, self._resources)
+        thread = threading.Thread(
+            target=self._finish, args=(attempt,), name=attempt.tag, daemon=True
+        )
+        with self._lock:
+            self._running[attempt] = thread
+        thread.start()
+
+    def _finish(self, attempt: Attempt) -> None:
+        try:
+            attempt.run()
+        finally:
+            with self._lock:
+                del self._running[attempt]
+            self._slots.release()
+
+    def _heartbeats(self) -> None:
+        """Three beats per lease, so that one lost beat costs nothing."""
+        beats: dict[Attempt, float] = {}
+        elapsed = 0.0
+        tick_s = 0.5
+        while True:
+            threading.Event().wait(tick_s)
+            elapsed += tick_s
+            attempts = self._attempts()
+            beats = {a: beats.get(a, elapsed) for a in attempts}
+            for attempt in attempts:
+                attempt.stop_when_late()
+                if elapsed >= beats[attempt]:
+                    attempt.beat()
+                    every_s = attempt.claimed.task.heartbeat_timeout_seconds / 3
+                    beats[attempt] = elapsed + min(every_s, MAX_BEAT_S)
+
+    def _attempts(self) -> list[Attempt]:
+        with self._lock:
+            return list(self._running)
+
+    def _drain(self) -> None:
+        """Hand the work back: the attempts fail, retryable, and run elsewhere."""
+        log.info("worker_stopping", running=len(self._attempts()))
+        with self._lock:
+            running = dict(self._running)
+        for attempt in running:
+            attempt.stop(WorkerStopped("the worker was stopped"))
+        for thread in running.values():
+            thread.join(STOP_GRACE_S)

@@ -1,0 +1,292 @@
+"""Rules 3, 4 and 5: only the attempt that owns a task can end it, and its commit is whole."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from tests.support.control_plane import ControlPlane, fence_fields, range_event, stage
+
+from trace_platform.dispatcher.cancel_task import cancel_task
+from trace_platform.dispatcher.heartbeat import heartbeat
+from trace_platform.dispatcher.reap_leases import reap_leases
+from trace_platform.dispatcher.record_events import record_events
+from trace_platform.dispatcher.requeue_failed import requeue_failed
+from trace_platform.domain.errors import (
+    Conflict,
+    Forbidden,
+    InvalidManifest,
+    PartitionOverlap,
+    StaleFence,
+)
+from trace_platform.wire.manifest import MANIFEST_NAME, SUCCESS_NAME
+from trace_platform.wire.task import Claimed, EventsRequest, HeartbeatRequest, NotClaimed
+
+pytestmark = pytest.mark.anyio
+
+TABLES = ("tasks", "task_attempts", "partition_versions", "events", "outbox")
+
+
+def everything(plane: ControlPlane) -> dict[str, Any]:
+    return {table: plane.sql(f"SELECT * FROM {table} ORDER BY 1, 2") for table in TABLES}
+
+
+def expire(plane: ControlPlane) -> None:
+    plane.sql(
+        "UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '1 s'"
+        " WHERE status = 'Running'"
+    )
+
+
+async def reaped(plane: ControlPlane) -> Claimed:
+    """An attempt that the reaper has given up."""
+    claimed = await plane.claimed(await plane.queued_ingest())
+    expire(plane)
+    assert len(await reap_leases(plane.me.state)) == 1
+    return claimed
+
+
+async def replaced(plane: ControlPlane) -> tuple[Claimed, Claimed]:
+    """A reaped attempt and the newer one that took its place."""
+    old = await reaped(plane)
+    await requeue_failed(plane.me.state)
+    await plane.settle()
+    (task_id,) = plane.wake_ups()
+    new = await plane.claimed(task_id, "worker-2")
+    assert new.attempt == old.attempt + 1
+    return old, new
+
+
+def broken_fences(claimed: Claimed) -> list[dict[str, Any]]:
+    good = fence_fields(claimed)
+    return [
+        good | {"lease_token": uuid4()},
+        good | {"attempt": claimed.attempt + 1},
+        good | {"task_id": uuid4()},
+    ]
+
+
+async def test_a_broken_fence_changes_nothing(plane: ControlPlane) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    output = stage(plane.me.store, claimed, 0, 0, 9)
+    before = everything(plane)
+    for fence in broken_fences(claimed):
+        with pytest.raises(StaleFence):
+            await plane.complete(claimed, **fence, outputs=[output])
+        for status in ("Failed", "Canceled"):
+            with pytest.raises(StaleFence):
+                await plane.complete(claimed, **fence, status=status)
+        with pytest.raises(StaleFence):
+            await heartbeat(plane.me.state, HeartbeatRequest(**fence))
+        request = EventsRequest(**fence, events=[range_event(claimed, 0, 9)])
+        with pytest.raises(StaleFence):
+            await record_events(plane.me.state, request)
+    assert everything(plane) == before
+
+
+async def test_late_completion_after_reap_is_accepted_while_nobody_took_over(
+    plane: ControlPlane,
+) -> None:
+    claimed = await reaped(plane)
+    await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, 0, 9)])
+    (task,) = plane.sql("SELECT status, reaped_at FROM tasks WHERE id = %s", claimed.task.task_id)
+    assert task == {"status": "Completed", "reaped_at": None}
+    assert await requeue_failed(plane.me.state) == []
+
+
+async def test_late_completion_in_the_queue_is_accepted_and_the_wake_up_finds_it_done(
+    plane: ControlPlane,
+) -> None:
+    claimed = await reaped(plane)
+    await requeue_failed(plane.me.state)
+    await plane.complete(claimed)
+    await plane.settle()
+    (task_id,) = plane.wake_ups()
+    assert await plane.claim(task_id) == NotClaimed(reason="Completed")
+
+
+async def test_late_completion_after_a_newer_attempt_commits_nothing(plane: ControlPlane) -> None:
+    old, new = await replaced(plane)
+    output = stage(plane.me.store, old, 0, 0, 9)
+    before = everything(plane)
+    for fields in ({"outputs": [output]}, {"status": "Failed"}, {"status": "Canceled"}):
+        with pytest.raises(StaleFence):
+            await plane.complete(old, **fields)
+    with pytest.raises(StaleFence):
+        await heartbeat(plane.me.state, HeartbeatRequest(**fence_fields(old)))
+    assert everything(plane) == before
+    await plane.complete(new, outputs=[stage(plane.me.store, new, 0, 0, 9)])
+
+
+async def test_a_heartbeat_takes_a_reaped_lease_up_again(plane: ControlPlane) -> None:
+    claimed = await reaped(plane)
+    answer = await heartbeat(plane.me.state, HeartbeatRequest(**fence_fields(claimed)))
+    assert answer.directive == "continue"
+    assert await requeue_failed(plane.me.state) == []
+    await plane.complete(claimed)
+    (attempt,) = plane.sql(
+        "SELECT outcome FROM task_attempts WHERE task_id = %s", claimed.task.task_id
+    )
+    assert attempt == {"outcome": "Completed"}
+
+
+async def test_a_repeated_report_is_answered_like_the_first(plane: ControlPlane) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    output = stage(plane.me.store, claimed, 0, 0, 9)
+    await plane.complete(claimed, outputs=[output])
+    before = everything(plane)
+    await plane.complete(claimed, outputs=[output])
+    assert everything(plane) == before
+    with pytest.raises(StaleFence):
+        await plane.complete(claimed, status="Failed")
+    assert everything(plane) == before
+
+
+async def test_racing_completions_of_one_attempt_commit_once(plane: ControlPlane) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    output = stage(plane.me.store, claimed, 0, 0, 9)
+    await asyncio.gather(*(plane.complete(claimed, outputs=[output]) for _ in range(5)))
+    assert plane.sql("SELECT count(*) AS n FROM partition_versions") == [{"n": 1}]
+
+
+async def test_a_failure_is_retried_with_back_off_until_attempts_run_out(
+    plane: ControlPlane,
+) -> None:
+    task_id = await plane.queued_ingest()
+    for attempt in (1, 2, 3):
+        claimed = await plane.claimed(task_id)
+        assert claimed.attempt == attempt
+        await plane.complete(claimed, status="Failed", error_code="x", error_message="broke")
+        assert await requeue_failed(plane.me.state) == [], "a retry waits for its time"
+        plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE next_retry_at > now()")
+        assert len(await requeue_failed(plane.me.state)) == (1 if attempt < 3 else 0)
+        await plane.settle()
+        plane.wake_ups()
+    assert await plane.claim(task_id) == NotClaimed(reason="Failed")
+    attempts = plane.sql(
+        "SELECT outcome, error_message FROM task_attempts WHERE task_id = %s", task_id
+    )
+    assert attempts == [{"outcome": "Failed", "error_message": "broke"}] * 3
+
+
+async def test_a_failure_that_cannot_be_helped_is_final(plane: ControlPlane) -> None:
+    task_id = await plane.queued_ingest()
+    await plane.complete(await plane.claimed(task_id), status="Failed", retryable=False)
+    assert plane.sql("SELECT next_retry_at FROM tasks WHERE id = %s", task_id) == [
+        {"next_retry_at": None}
+    ]
+
+
+async def test_the_reaper_leaves_live_leases_alone(plane: ControlPlane) -> None:
+    await plane.claimed(await plane.queued_ingest())
+    assert await reap_leases(plane.me.state) == []
+
+
+async def test_a_lost_wake_up_is_sent_again(plane: ControlPlane) -> None:
+    task_id = await plane.queued_ingest()
+    assert await requeue_failed(plane.me.state) == []
+    plane.sql("UPDATE tasks SET announced_at = announced_at - interval '10 minutes'")
+    assert await requeue_failed(plane.me.state) == [task_id]
+    await plane.settle()
+    assert plane.wake_ups() == [task_id]
+
+
+async def test_cancel_ends_a_queued_task_at_once(plane: ControlPlane) -> None:
+    task_id = await plane.queued_ingest()
+    assert await cancel_task(plane.me.state, plane.me.org_id, task_id) == "Canceled"
+    assert await plane.claim(task_id) == NotClaimed(reason="Canceled")
+    with pytest.raises(Conflict):
+        await cancel_task(plane.me.state, plane.me.org_id, task_id)
+
+
+async def test_cancel_reaches_a_running_task_with_its_heartbeat(plane: ControlPlane) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    assert await cancel_task(plane.me.state, plane.me.org_id, claimed.task.task_id) == "Running"
+    answer = await heartbeat(plane.me.state, HeartbeatRequest(**fence_fields(claimed)))
+    assert answer.directive == "cancel"
+    await plane.complete(claimed, status="Canceled")
+    assert await plane.claim(claimed.task.task_id) == NotClaimed(reason="Canceled")
+
+
+async def test_a_canceled_task_whose_worker_died_is_not_retried(plane: ControlPlane) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    await cancel_task(plane.me.state, plane.me.org_id, claimed.task.task_id)
+    expire(plane)
+    await reap_leases(plane.me.state)
+    assert await plane.claim(claimed.task.task_id) == NotClaimed(reason="Canceled")
+
+
+async def test_an_output_elsewhere_is_refused(plane: ControlPlane) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    good = stage(plane.me.store, claimed, 0, 0, 9)
+    before = everything(plane)
+    for change in (
+        {"location": good.location.replace("/1/", "/2/")},
+        {"dataset_uuid": uuid4()},
+        {"dataset_version": uuid4()},
+        {"output_index": 1},
+        {"output_index": 7},
+    ):
+        with pytest.raises(Forbidden):
+            await plane.complete(claimed, outputs=[good.model_copy(update=change)])
+    assert everything(plane) == before
+
+
+@pytest.mark.parametrize("missing", [SUCCESS_NAME, MANIFEST_NAME, "blocks_0_9.parquet"])
+async def test_an_unfinished_output_is_refused(plane: ControlPlane, missing: str) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    output = stage(plane.me.store, claimed, 0, 0, 9)
+    plane.me.store.put(output.location + missing, b"")
+    with pytest.raises(InvalidManifest):
+        await plane.complete(claimed, outputs=[output])
+    assert plane.sql("SELECT status FROM tasks WHERE id = %s", claimed.task.task_id) == [
+        {"status": "Running"}
+    ]
+
+
+async def test_a_manifest_that_disagrees_with_the_completion_is_refused(
+    plane: ControlPlane,
+) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    output = stage(plane.me.store, claimed, 0, 0, 9)
+    with pytest.raises(InvalidManifest):
+        await plane.complete(claimed, outputs=[output.model_copy(update={"row_count": 6})])
+
+
+async def test_events_of_other_datasets_are_forbidden(plane: ControlPlane) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    foreign = range_event(claimed, 0, 9) | {"dataset_uuid": uuid4()}
+    before = everything(plane)
+    with pytest.raises(Forbidden):
+        await plane.complete(claimed, events=[foreign])
+    request = EventsRequest(**fence_fields(claimed), events=[foreign])
+    with pytest.raises(Forbidden):
+        await record_events(plane.me.state, request)
+    assert everything(plane) == before
+
+
+async def test_a_partition_replaces_what_lies_within_it(plane: ControlPlane) -> None:
+    small = await commit(plane, 0, 9)
+    large = await commit(plane, 0, 29)
+    current = plane.sql(
+        "SELECT task_id, partition_key FROM partition_versions WHERE superseded_at IS NULL"
+    )
+    assert current == [{"task_id": large, "partition_key": "0-29"}]
+    assert small != large
+
+
+async def test_a_partition_that_crosses_a_border_is_refused_whole(plane: ControlPlane) -> None:
+    await commit(plane, 0, 9)
+    for start, end in ((5, 14), (9, 12), (2, 7)):
+        before = plane.sql("SELECT * FROM partition_versions")
+        with pytest.raises(PartitionOverlap):
+            await commit(plane, start, end)
+        assert plane.sql("SELECT * FROM partition_versions") == before
+
+
+async def commit(plane: ControlPlane, start: int, end: int) -> Any:
+    claimed = await plane.claimed(await plane.queued_ingest(start, end))
+    await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, start, end)])
+    return claimed.task.task_id

@@ -1,0 +1,195 @@
+"""A dispatcher's parts on a real database, for tests that call its verbs."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import dict_row
+
+from trace_platform.dispatcher.api import Dispatcher, Secrets
+from trace_platform.dispatcher.claim_task import claim_task
+from trace_platform.dispatcher.complete_task import complete_task
+from trace_platform.dispatcher.deploy_dag import deploy_dag
+from trace_platform.dispatcher.publish_outbox import publish_outbox
+from trace_platform.dispatcher.task_tokens import TaskTokens
+from trace_platform.dispatcher.trigger_source import trigger_source
+from trace_platform.drivers.lite.local_store import LocalStore
+from trace_platform.drivers.lite.pem_signer import PemSigner
+from trace_platform.drivers.lite.pgqueue import PgQueueReceiver, PgQueueSender
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.state import dags
+from trace_platform.wire.control import TriggerRequest
+from trace_platform.wire.manifest import MANIFEST_NAME, SUCCESS_NAME, Manifest, ManifestFile, seal
+from trace_platform.wire.task import (
+    Claimed,
+    ClaimRequest,
+    CompleteRequest,
+    NotClaimed,
+    OutputCommit,
+)
+
+DAG = """
+name: chain
+defaults: { max_attempts: 3, heartbeat_timeout_seconds: 30 }
+jobs:
+  - name: request
+    activation: source
+    source: { kind: manual }
+    outputs: [ranges]
+  - name: split
+    activation: reactive
+    runtime: ecs_platform
+    operator: range_splitter
+    inputs: [{ from: { job: request, output: ranges } }]
+    outputs: [chunks]
+    config: { chunk_blocks: 10 }
+  - name: ingest
+    activation: reactive
+    runtime: ecs_platform
+    operator: cryo_ingest
+    inputs: [{ from: { job: split, output: chunks } }]
+    outputs: [blocks, transactions, logs]
+    config: { chain_id: 31337, rpc_pool: demo }
+publish:
+  blocks: { from: { job: ingest, output: blocks } }
+  transactions: { from: { job: ingest, output: transactions } }
+  logs: { from: { job: ingest, output: logs } }
+"""
+
+SECRETS = Secrets(worker_token="worker-secret", service_token="service-secret", user_token="user")
+
+
+@dataclass
+class ControlPlane:
+    me: Dispatcher
+    queue: PgQueueSender
+    received: PgQueueReceiver
+    owner_dsn: str
+
+    @classmethod
+    async def open(cls, dsns: Any, folder: Path) -> ControlPlane:
+        state = Database(dsns.dispatcher)
+        await state.open()
+        async with state.transaction() as tx:
+            org_id = await dags.default_org(tx)
+        me = Dispatcher(
+            state=state,
+            store=LocalStore(str(folder)),
+            tokens=TaskTokens(PemSigner(folder / "key.pem")),
+            secrets=SECRETS,
+            org_id=org_id,
+            bucket="trace-data",
+            retry_base_s=1.0,
+            wake=asyncio.Event(),
+        )
+        return cls(me, PgQueueSender(state), PgQueueReceiver(dsns.queue), dsns.owner)
+
+    async def close(self) -> None:
+        self.received.close()
+        await self.me.state.close()
+
+    def sql(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
+        """What the database says, asked past the code under test."""
+        with psycopg.connect(self.owner_dsn, row_factory=dict_row) as connection:
+            cursor = connection.execute(statement, parameters)
+            return cursor.fetchall() if cursor.description else []
+
+    async def deploy(self, yaml: str = DAG) -> None:
+        await deploy_dag(self.me.state, self.me.org_id, yaml, "dag.yaml")
+
+    async def trigger(self, start: int, end: int, dag: str = "chain", job: str = "request") -> int:
+        request = TriggerRequest(start=start, end=end)
+        return await trigger_source(self.me.state, self.me.org_id, dag, job, request)
+
+    async def settle(self) -> None:
+        """Publish until the outbox is empty."""
+        while await publish_outbox(self.me.state, self.queue):
+            pass
+
+    def wake_ups(self) -> list[UUID]:
+        messages = self.received.receive("ecs_platform", 1000, 30)
+        self.received.ack([m.receipt for m in messages])
+        return [UUID(m.body["task_id"]) for m in messages]
+
+    async def claim(self, task_id: UUID, worker: str = "worker-1") -> Claimed | NotClaimed:
+        request = ClaimRequest(task_id=task_id, worker_id=worker)
+        return await claim_task(self.me.state, self.me.tokens, self.me.bucket, request)
+
+    async def claimed(self, task_id: UUID, worker: str = "worker-1") -> Claimed:
+        answer = await self.claim(task_id, worker)
+        assert isinstance(answer, Claimed), answer
+        return answer
+
+    async def complete(self, claimed: Claimed, **fields: Any) -> None:
+        request = CompleteRequest(**(fence_fields(claimed) | {"status": "Completed"} | fields))
+        await complete_task(self.me.state, self.me.store, request, self.me.retry_base_s)
+
+    async def queued_split(self, start: int = 0, end: int = 29, yaml: str = DAG) -> UUID:
+        """The one task that a trigger creates, announced."""
+        await self.deploy(yaml)
+        await self.trigger(start, end)
+        await self.settle()
+        (task_id,) = self.wake_ups()
+        return task_id
+
+    async def queued_ingest(self, start: int = 0, end: int = 9, yaml: str = DAG) -> UUID:
+        """An ingest task of this range, the splitter's part played by hand."""
+        split = await self.claimed(await self.queued_split(start, end, yaml))
+        await self.complete(split, events=[range_event(split, start, end)])
+        await self.settle()
+        (task_id,) = self.wake_ups()
+        return task_id
+
+
+def fence_fields(claimed: Claimed) -> dict[str, Any]:
+    return {
+        "task_id": claimed.task.task_id,
+        "attempt": claimed.attempt,
+        "lease_token": claimed.lease_token,
+    }
+
+
+def range_event(claimed: Claimed, start: int, end: int, output: int = 0) -> dict[str, Any]:
+    target = claimed.task.outputs[output]
+    return {
+        "dataset_uuid": target.dataset_uuid,
+        "dataset_version": target.dataset_version,
+        "partition_key": f"{start}-{end}",
+        "start": start,
+        "end": end,
+    }
+
+
+def stage(
+    store: LocalStore, claimed: Claimed, output: int, start: int, end: int, body: bytes = b"rows"
+) -> OutputCommit:
+    """Write one sealed output of this attempt, as an operator would."""
+    target = claimed.task.outputs[output]
+    name = f"{target.name}_{start}_{end}.parquet"
+    store.put(target.prefix + name, body)
+    manifest = Manifest(
+        partition_key=f"{start}-{end}",
+        start=start,
+        end=end,
+        files=[ManifestFile(name=name, bytes=len(body), rows=5, sha256="0" * 64)],
+        rows=5,
+        bytes=len(body),
+        schema_hash="1" * 64,
+    ).to_bytes()
+    store.put(target.prefix + MANIFEST_NAME, manifest)
+    store.put(target.prefix + SUCCESS_NAME, seal(manifest))
+    return OutputCommit(
+        output_index=output,
+        dataset_uuid=target.dataset_uuid,
+        dataset_version=target.dataset_version,
+        location=target.prefix,
+        partition_key=f"{start}-{end}",
+        start=start,
+        end=end,
+        row_count=5,
+    )
