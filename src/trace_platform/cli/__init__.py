@@ -1,0 +1,113 @@
+"""The `trace` command. Each command is a file, imported when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import tempfile
+import traceback
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from trace_platform.domain.errors import TraceError
+
+EXIT_UNEXPECTED = 70
+
+
+class Command(NamedTuple):
+    module: str
+    function: str
+    name: str
+    help: str
+
+
+COMMANDS = (
+    Command("up", "up", "up", "Start an instance and keep it running."),
+    Command("down", "down", "down", "Stop an instance."),
+    Command("status", "status", "status", "Show the processes of an instance."),
+    Command("logs", "logs", "logs", "Show what the processes logged."),
+    Command("doctor", "doctor", "doctor", "Check this machine, and say how to mend it."),
+    Command("demo", "demo", "demo", "Run an example from a chain to a query."),
+    Command("plan", "plan", "plan", "Show what a deployment would change."),
+    Command("deploy", "deploy", "deploy", "Deploy a DAG."),
+    Command("sources", "sources", "sources", "Show the sources of a DAG, or run one."),
+    Command("query", "query", "query", "Query published datasets with SQL."),
+    Command("devchain", "devchain", "devchain", "Serve a development chain."),
+    Command("serve", "serve", "serve", "Run one process in the foreground."),
+    Command("migrate", "migrate", "migrate", "Prepare roles and databases only."),
+)
+
+
+class LazyCommands(TyperGroup):
+    """`trace --help` imports none of the commands."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [command.name for command in COMMANDS if _exists(command)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        for command in COMMANDS:
+            if command.name == cmd_name and _exists(command):
+                return _load(command)
+        return None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(each.name, each.help) for each in COMMANDS if _exists(each)])
+
+
+app = typer.Typer(
+    cls=LazyCommands,
+    name="trace",
+    help="Event-driven ETL orchestration for on-chain and off-chain data.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Makes `trace` a group even while no command is imported."""
+
+
+def main() -> None:
+    try:
+        app()
+    except TraceError as error:
+        show_error(error)
+        sys.exit(1)
+    except Exception:
+        typer.echo(f"error [internal]: unexpected; see {_keep_traceback()}", err=True)
+        sys.exit(EXIT_UNEXPECTED)
+
+
+def show_error(error: TraceError) -> None:
+    typer.echo(f"error [{error.code}]: {error.message}", err=True)
+    if error.hint:
+        typer.echo(f"hint: {error.hint}", err=True)
+
+
+def _keep_traceback() -> str:
+    from trace_platform.app.log import mask_text
+
+    descriptor, path = tempfile.mkstemp(prefix="trace-error-", suffix=".log")
+    with os.fdopen(descriptor, "w") as file:
+        file.write(mask_text(traceback.format_exc()))
+    return path
+
+
+def _exists(command: Command) -> bool:
+    return importlib.util.find_spec(f"{__name__}.{command.module}") is not None
+
+
+def _load(command: Command) -> Any:
+    found = getattr(importlib.import_module(f"{__name__}.{command.module}"), command.function)
+    if not isinstance(found, typer.Typer):
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.command(command.name)(found)
+        found = single
+    return typer.main.get_command(found)

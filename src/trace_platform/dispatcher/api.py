@@ -26,6 +26,9 @@ from trace_platform.wire import control, problem, task
 from trace_platform.wire.query import ResolveResponse
 
 
+Token = Annotated[str, Header(alias="X-Trace-Task-Capability")]
+
+
 @dataclass(frozen=True, slots=True)
 class Secrets:
     """Who may call what: workers, services, users."""
@@ -88,8 +91,6 @@ def _worker_routes(app: FastAPI, me: Dispatcher) -> None:
 
 
 def _task_routes(app: FastAPI, me: Dispatcher) -> None:
-    Token = Annotated[str, Header(alias="X-Trace-Task-Capability")]
-
     @app.post("/v1/task/heartbeat")
     async def beat(body: task.HeartbeatRequest, token: Token) -> task.HeartbeatResponse:
         me.tokens.check(token, body.fence)

@@ -39,6 +39,7 @@ class TriggerResponse(Strict):
 class JobStatus(Strict):
     name: str
     operator: str | None
+    # Tasks by status; a failed one that will run again counts as Retrying.
     counts: dict[str, int]
     # Tasks worth of finished work within the running ones, for progress bars.
     running_share: float

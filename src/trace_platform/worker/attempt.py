@@ -70,7 +70,7 @@ class Attempt:
 
     def beat(self) -> None:
         """Extend the lease. Only a lost fence or a directive stops the work, never an outage."""
-        done, total = self._resources.spark_progress(self.tag)
+        done, total = self._resources.spark.progress(self.tag)
         request = HeartbeatRequest(
             **self._fence(), progress=Progress(done=done, total=total) if total else None
         )
@@ -94,7 +94,7 @@ class Attempt:
         """Ends the operator at its next check, and its Spark jobs at once."""
         if self._stop_reason is None:
             self._stop_reason = reason
-        self._resources.cancel_spark(self.tag)
+        self._resources.spark.cancel(self.tag)
 
     def _check(self) -> None:
         if self._stop_reason is not None:
@@ -122,7 +122,7 @@ class Attempt:
             config = operator.Config.model_validate(task.config)
         except ValidationError as error:
             raise InvalidConfig(f"config of {task.operator}: {error}") from None
-        with self._resources.spark_tag(self.tag):
+        with self._resources.spark.task_thread(self.tag) as spark:
             return operator.run(
                 TaskContext(
                     task_id=task.task_id,
@@ -131,7 +131,7 @@ class Attempt:
                     inputs=tuple(task.inputs),
                     outputs=tuple(task.outputs),
                     store=self._resources.store,
-                    spark=self._resources.spark,
+                    spark=spark,
                     rpc_url=self._resources.rpc_url,
                     check=self._check,
                 )

@@ -1,0 +1,123 @@
+"""What the demo runs: an embedded chain or a real node, the example DAG, a range, a query."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from trace_platform.app.instance import HOST, Instance
+from trace_platform.app.process import ProcessSpec
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.operators.evm.rpc import RpcClient
+
+POOL = "demo"
+EMBEDDED_CHUNK = 250
+# A public node is slower and may be metered: small tasks show progress and are cheap to repeat.
+NODE_CHUNK = 25
+TRANSFER = "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """Everything that depends on which chain is read."""
+
+    rpc_url: str = field(repr=False)
+    where: str
+    dag_name: str
+    dag: str = field(repr=False)
+    span: BlockRange
+    # Before the names of its datasets.
+    prefix: str
+
+    @property
+    def embedded(self) -> bool:
+        return not self.prefix
+
+    @property
+    def query(self) -> str:
+        return (
+            "SELECT address AS token, count(*) AS transfers,\n"
+            "       count(DISTINCT topic1) AS senders, count(DISTINCT topic2) AS receivers,\n"
+            "       max(block_number) AS last_block\n"
+            f"  FROM {self.prefix}logs\n"
+            f" WHERE topic0 = unhex('{TRANSFER}')\n"
+            " GROUP BY address ORDER BY transfers DESC LIMIT 5"
+        )
+
+
+def embedded_demo(instance: Instance, blocks: int) -> Demo:
+    """Reads the development chain, from genesis on."""
+    whole_chunks = -(-blocks // EMBEDDED_CHUNK) * EMBEDDED_CHUNK
+    return Demo(
+        rpc_url=f"http://{HOST}:{instance.port('devchain')}",
+        where="the embedded development chain",
+        dag_name="chain",
+        dag=_example(),
+        span=BlockRange(0, whole_chunks - 1),
+        prefix="",
+    )
+
+
+def node_demo(rpc_url: str, blocks: int) -> Demo:
+    """Reads the newest final blocks of a real node. Raise when it does not answer."""
+    client = RpcClient(rpc_url)
+    try:
+        chain_id = int(client.call("eth_chainId"), 16)
+        head = int(client.call("eth_blockNumber"), 16)
+    finally:
+        client.close()
+    name = f"chain_{chain_id}"
+    return Demo(
+        rpc_url=rpc_url,
+        where=f"chain {chain_id} at {client.endpoint}",
+        dag_name=name,
+        dag=_example_for(name, chain_id),
+        span=_newest(max(0, head - 64) or head, blocks),
+        prefix=f"{name}_",
+    )
+
+
+def devchain_process(instance: Instance, plan: Demo) -> ProcessSpec:
+    port = instance.port("devchain")
+    command = [sys.executable, "-m", "trace_platform.cli", "devchain"]
+    command += ["--port", str(port), "--blocks", str(len(plan.span))]
+    return ProcessSpec(
+        name="devchain", command=lambda: command, port=port, serves=lambda _pid: _answers(port)
+    )
+
+
+def _newest(last: int, blocks: int) -> BlockRange:
+    """Whole chunks where the chain is long enough, so that runs never overlap half-way."""
+    cells = (last + 1) // NODE_CHUNK
+    if cells == 0:
+        return BlockRange(0, last)
+    wanted = -(-blocks // NODE_CHUNK)
+    return BlockRange(max(0, cells - wanted) * NODE_CHUNK, cells * NODE_CHUNK - 1)
+
+
+def _example() -> str:
+    return (files("trace_platform") / "examples" / "chain.yaml").read_text()
+
+
+def _example_for(name: str, chain_id: int) -> str:
+    """The example under another name: two chains must never share a dataset."""
+    dag: dict[str, Any] = yaml.safe_load(_example())
+    dag["name"] = name
+    for job in dag["jobs"]:
+        if job["name"] == "split":
+            job["config"]["chunk_blocks"] = NODE_CHUNK
+        if job["name"] == "ingest":
+            job["config"]["chain_id"] = chain_id
+    dag["publish"] = {f"{name}_{key}": value for key, value in dag["publish"].items()}
+    return yaml.safe_dump(dag, sort_keys=False)
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((HOST, port)) == 0

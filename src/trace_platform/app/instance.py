@@ -1,0 +1,163 @@
+"""The ports of an instance: chosen free on the first start, kept ever after."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from trace_platform.app.home import Home
+from trace_platform.app.settings import Settings
+from trace_platform.domain.errors import PortInUse, SetupError
+
+HOST = "127.0.0.1"
+FIRST_PORT = 7700
+WITH_PORT = ("postgres", "dispatcher", "query", "devchain")
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    ports: Mapping[str, int]
+
+    def port(self, process: str) -> int:
+        return self.ports[process]
+
+    def url(self, process: str) -> str:
+        return f"https://localhost:{self.ports[process]}"
+
+
+def open_instance(home: Home, settings: Settings, registry: Path | None = None) -> Instance:
+    """The instance of that home. Two starters agree, and two homes never get the same port.
+
+    `registry` remembers which home has which port, so that a new home leaves alone the ports of
+    one that is not running at the moment.
+    """
+    with _registry(registry or _default_registry()) as claims:
+        ports = read_ports(home) | settings.ports
+        taken = {port for port, owner in claims.items() if owner != str(home.root)}
+        for process in WITH_PORT:
+            if process not in ports:
+                ports[process] = _free_port(taken | set(ports.values()))
+        _write(home.instance_file, {"ports": ports})
+        claims |= dict.fromkeys(ports.values(), str(home.root))
+    return Instance(ports)
+
+
+def check_port(process: str, port: int) -> None:
+    """Raise PortInUse when something else listens where this process is to."""
+    if not is_free(port):
+        raise _in_use(process, port)
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # Sockets of a stopped server that linger in TIME_WAIT do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+            return False
+    return True
+
+
+def _free_port(taken: set[int]) -> int:
+    for port in range(FIRST_PORT, 32768):
+        if port not in taken and is_free(port):
+            return port
+    raise SetupError("no free port between 7700 and 32767", hint="set ports in config.toml")
+
+
+def _in_use(process: str, port: int) -> PortInUse:
+    owner = listener_of(port)
+    by = f" by pid {owner.pid} ({_command(owner)})" if owner else ""
+    return PortInUse(
+        f"port {port} of {process} is in use{by}",
+        hint=f"stop that program, or set another port: [ports] {process} = ... in config.toml",
+        process=process,
+        port=port,
+        pid=owner.pid if owner else None,
+    )
+
+
+def listener_of(port: int) -> psutil.Process | None:
+    try:
+        for found in psutil.net_connections("tcp"):
+            listens = found.status == psutil.CONN_LISTEN and found.laddr[1:] == (port,)
+            if listens and found.pid:
+                return psutil.Process(found.pid)
+    except psutil.Error:
+        pass  # another user's process cannot always be seen
+    return None
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        # Arguments may hold another program's secrets; the program's name is enough.
+        return process.name()
+    except psutil.Error:
+        return "unknown"
+
+
+def read_ports(home: Home) -> dict[str, int]:
+    try:
+        ports = json.loads(home.instance_file.read_text())["ports"]
+        return {str(name): int(port) for name, port in ports.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise SetupError(
+            f"{home.instance_file} cannot be read", hint="delete it: ports are chosen anew"
+        ) from None
+
+
+def _default_registry() -> Path:
+    return Path(tempfile.gettempdir()) / f"trace-ports-{os.getuid()}"
+
+
+@contextmanager
+def _registry(folder: Path) -> Iterator[dict[int, str]]:
+    """Which home has which port, locked while it is open, written back at the end."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+        raise SetupError(f"{folder} belongs to someone else", hint="set TMPDIR to your own folder")
+    file = folder / "claims.json"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        claims = _live_claims(file)
+        yield claims
+        _write(file, {str(port): home for port, home in sorted(claims.items())})
+
+
+def _live_claims(file: Path) -> dict[int, str]:
+    try:
+        recorded = {int(port): str(home) for port, home in json.loads(file.read_text()).items()}
+    except (OSError, ValueError, AttributeError):
+        return {}  # a convenience, not a truth: starting without it is safe
+    return {port: home for port, home in recorded.items() if _still_has(home, port)}
+
+
+def _still_has(home: str, port: int) -> bool:
+    try:
+        return port in read_ports(Home(Path(home))).values()
+    except (SetupError, OSError):
+        return False
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """All or nothing: a reader sees the old file or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(content, indent=2) + "\n")
+    partial.replace(path)

@@ -1,0 +1,103 @@
+"""The processes of an instance on one machine, and the order in which they start."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from trace_platform.app import databases
+from trace_platform.app.home import Home
+from trace_platform.app.instance import Instance, open_instance
+from trace_platform.app.log import configure_logging, rotate
+from trace_platform.app.process import ProcessSpec, Report
+from trace_platform.app.settings import Settings
+from trace_platform.app.supervisor import Stage, Supervisor, refuse_second
+from trace_platform.drivers.lite.certificates import ensure_certificates
+from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
+
+SERVED = ("dispatcher", "worker", "query")
+# The worker starts a JVM first.
+_READY_S = {"worker": 180.0}
+
+
+@contextmanager
+def running(
+    home: Home,
+    settings: Settings,
+    report: Report | None = None,
+    extra: Sequence[ProcessSpec] = (),
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Instance]:
+    """A whole instance: inside the context all of it is ready, afterwards nothing is left.
+
+    This process becomes its supervisor, and logs as such.
+    """
+    refuse_second(home)
+    log_file = home.logs / "supervisor.jsonl"
+    rotate(log_file)
+    with log_file.open("a") as log:
+        configure_logging("supervisor", log)
+        instance = open_instance(home, settings)
+        stages = lite_stages(home, settings, instance, extra=extra, env=env)
+        with Supervisor(home, stages, report):
+            yield instance
+
+
+def lite_stages(
+    home: Home,
+    settings: Settings,
+    instance: Instance,
+    names: Sequence[str] = SERVED,
+    extra: Sequence[ProcessSpec] = (),
+    env: Mapping[str, str] | None = None,
+) -> list[Stage]:
+    """Postgres unless it is external, then its databases, then everything that needs them."""
+    served = [serve_process(home, instance, name, env) for name in names]
+
+    def prepare() -> None:
+        # Before its clients start: they read the CA's file at once.
+        ensure_certificates(home.tls)
+        databases.prepare(home, settings, instance)
+
+    stages = [Stage(then=prepare, name="databases"), Stage((*served, *extra))]
+    if settings.postgres.state_dsn is None:
+        server = embedded_postgres(home, instance)
+        files = Stage(then=server.initialise, name="database files")
+        stages = [files, Stage((_postgres_process(server),)), *stages]
+    return stages
+
+
+def serve_process(
+    home: Home, instance: Instance, name: str, env: Mapping[str, str] | None = None
+) -> ProcessSpec:
+    """`trace serve NAME` as a process of the supervisor."""
+    command = [sys.executable, "-m", "trace_platform.cli", "serve", name, "--home", str(home.root)]
+    return ProcessSpec(
+        name=name,
+        command=lambda: command,
+        port=instance.ports.get(name),
+        ready_s=_READY_S.get(name, 60.0),
+        env=env or {},
+    )
+
+
+def embedded_postgres(home: Home, instance: Instance) -> EmbeddedPostgres:
+    password = databases.admin_password(home)
+    return EmbeddedPostgres(home.postgres, instance.port("postgres"), password)
+
+
+def _postgres_process(server: EmbeddedPostgres) -> ProcessSpec:
+    return ProcessSpec(
+        name="postgres",
+        command=server.command,
+        port=server.port,
+        # Recovery after a crash reads the log of up to max_wal_size.
+        ready_s=120.0,
+        grace_s=30.0,
+        # Fast shutdown: open sessions end. SIGTERM would wait for every client to leave.
+        stop_signal=signal.SIGINT,
+        sweep=server.clear_leftovers,
+        serves=server.is_ready,
+    )

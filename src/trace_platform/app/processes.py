@@ -1,0 +1,127 @@
+"""The composition root: settings become drivers, drivers become processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from trace_platform.app.databases import dsn
+from trace_platform.app.home import Home
+from trace_platform.app.instance import HOST, Instance, open_instance
+from trace_platform.app.log import configure_logging
+from trace_platform.app.ready import mark_ready
+from trace_platform.app.settings import Settings, load_settings
+from trace_platform.domain.errors import InvalidConfig, TraceError
+from trace_platform.drivers.https import Listen
+from trace_platform.drivers.lite.certificates import ensure_certificates
+from trace_platform.drivers.lite.local_store import LocalStore
+
+if TYPE_CHECKING:
+    from trace_platform.operators.spark.session import SparkRuntime
+
+log = structlog.get_logger()
+
+# In the order in which they start.
+NAMES = ("dispatcher", "query", "worker")
+
+
+def run(name: str, home: Home) -> None:
+    """Run one process in the foreground until it is told to stop."""
+    start = {"dispatcher": _dispatcher, "query": _query, "worker": _worker}.get(name)
+    if start is None:
+        raise InvalidConfig(f"there is no process '{name}'", hint=f"one of: {', '.join(NAMES)}")
+    configure_logging(name)
+    settings = load_settings(home)
+    start(home, settings, open_instance(home, settings))
+
+
+def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
+    from trace_platform.dispatcher.api import Secrets
+    from trace_platform.dispatcher.serve import serve
+    from trace_platform.drivers.lite.pem_signer import PemSigner
+    from trace_platform.drivers.lite.pgqueue import PgQueueSender
+    from trace_platform.drivers.postgres.database import Database
+
+    state = Database(dsn(home, settings, instance, "trace_dispatcher"))
+    asyncio.run(
+        serve(
+            listen=_listen(home, instance, "dispatcher"),
+            state=state,
+            queue=PgQueueSender(state),
+            store=LocalStore(str(home.objects)),
+            signer=PemSigner(home.secrets / "task_key.pem"),
+            secrets=Secrets(
+                worker_token=home.secret("worker_token"),
+                service_token=home.secret("service_token"),
+                user_token=home.secret("user_token"),
+            ),
+            bucket=settings.bucket,
+            loop_interval_s=settings.dispatcher.loop_interval_s,
+            retry_base_s=settings.dispatcher.retry_base_s,
+            on_ready=_ready(home, "dispatcher"),
+        )
+    )
+
+
+def _query(home: Home, settings: Settings, instance: Instance) -> None:
+    from trace_platform.query.serve import serve
+
+    asyncio.run(
+        serve(
+            listen=_listen(home, instance, "query"),
+            dispatcher_url=instance.url("dispatcher"),
+            service_token=home.secret("service_token"),
+            user_token=home.secret("user_token"),
+            ca=home.tls / "ca.pem",
+            store=LocalStore(str(home.objects)),
+            on_ready=_ready(home, "query"),
+        )
+    )
+
+
+def _worker(home: Home, settings: Settings, instance: Instance) -> None:
+    from trace_platform.drivers.lite.pgqueue import PgQueueReceiver
+    from trace_platform.operators.spark.session import SparkRuntime
+    from trace_platform.worker.dispatcher_client import DispatcherClient
+    from trace_platform.worker.resources import Resources
+    from trace_platform.worker.serve import Worker
+
+    spark = SparkRuntime(home.spark, master=settings.spark.master, conf=settings.spark.conf)
+    if settings.worker.prewarm:
+        threading.Thread(target=_warm_up, args=(spark,), name="warm-up", daemon=True).start()
+    ca = home.tls / "ca.pem"
+    worker = Worker(
+        worker_id=f"lite:{socket.gethostname()}/{os.getpid()}",
+        queue_name="ecs_platform",
+        slots=settings.worker.slots,
+        queue=PgQueueReceiver(dsn(home, settings, instance, "trace_queue")),
+        dispatcher=DispatcherClient(instance.url("dispatcher"), home.secret("worker_token"), ca),
+        resources=Resources(LocalStore(str(home.objects)), settings.rpc_pools, spark),
+    )
+    try:
+        worker.run(_ready(home, "worker"))
+    finally:
+        spark.stop()
+
+
+def _warm_up(spark: SparkRuntime) -> None:
+    """The first task finds a warm session; should this fail, that task tries again."""
+    try:
+        spark.warm_up()
+    except TraceError as error:
+        log.warning("warm_up_failed", code=error.code, reason=error.message)
+
+
+def _listen(home: Home, instance: Instance, name: str) -> Listen:
+    files = ensure_certificates(home.tls)
+    return Listen(HOST, instance.port(name), files.server, files.key)
+
+
+def _ready(home: Home, name: str) -> Callable[[], None]:
+    return lambda: mark_ready(home, name)

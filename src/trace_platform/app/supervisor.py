@@ -1,0 +1,181 @@
+"""Runs the processes of an instance: one supervisor per home."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TextIO
+
+import structlog
+
+from trace_platform.app.home import Home
+from trace_platform.app.instance import check_port
+from trace_platform.app.process import Keeper, ProcessSpec, Progress, Report
+from trace_platform.app.process_record import end_leftovers
+from trace_platform.domain.errors import Conflict, SetupError
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Processes that start together, and a step to take once all of them are ready."""
+
+    processes: tuple[ProcessSpec, ...] = ()
+    then: Callable[[], object] | None = None
+    name: str = ""
+
+
+class Supervisor:
+    """Use it as a context: inside, all processes are ready; after it, none is left.
+
+    The caller's thread is free meanwhile: each process has a thread that restarts it.
+    """
+
+    def __init__(self, home: Home, stages: Sequence[Stage], report: Report | None = None) -> None:
+        self._home = home
+        self._stages = stages
+        self._report = report or (lambda progress: None)
+        self._keepers: list[Keeper] = []
+        self._lock: HomeLock | None = None
+
+    def __enter__(self) -> Supervisor:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start everything in order. When a part cannot start, stop the others and say why."""
+        self._lock = HomeLock.take(self._home)
+        try:
+            self._clean_up()
+            for stage in self._stages:
+                self._run(stage)
+        except BaseException:
+            self.stop()
+            raise
+        logger.info("instance_ready", home=str(self._home.root))
+
+    def stop(self) -> None:
+        """Stop all, last started first. Does nothing a second time."""
+        while self._keepers:
+            self._keepers.pop().stop()
+        if self._lock:
+            empty_run(self._home, self._lock)
+            self._lock.release()
+            self._lock = None
+            logger.info("instance_stopped", home=str(self._home.root))
+
+    def _clean_up(self) -> None:
+        for name in end_leftovers(self._home):
+            logger.warning("leftover_stopped", name=name)
+            self._report(Progress(name, "stopped", "left over from a supervisor that was killed"))
+        assert self._lock
+        empty_run(self._home, self._lock)
+
+    def _run(self, stage: Stage) -> None:
+        for spec in stage.processes:
+            if spec.sweep:
+                spec.sweep()  # what a crash left may still hold the port
+            if spec.port is not None:
+                check_port(spec.name, spec.port)
+        started = [Keeper(spec, self._home, self._report) for spec in stage.processes]
+        for keeper in started:
+            self._keepers.append(keeper)
+            keeper.start()
+        for keeper in started:
+            keeper.wait_ready()
+        if stage.then:
+            self._report(Progress(stage.name, "starting"))
+            stage.then()
+            self._report(Progress(stage.name, "ready"))
+
+
+class HomeLock:
+    """Held by the supervisor of a home. The kernel lets go of it when that process dies."""
+
+    def __init__(self, path: Path, handle: TextIO) -> None:
+        self.path = path
+        self._handle = handle
+
+    @classmethod
+    def take(cls, home: Home) -> HomeLock:
+        path = home.run / "supervisor.lock"
+        while (handle := _try_lock(path)) is None:
+            refuse_second(home)
+            time.sleep(0.02)  # someone only looked at the lock, or it changes hands
+        handle.truncate(0)
+        handle.write(str(os.getpid()))
+        handle.flush()
+        return cls(path, handle)
+
+    def release(self) -> None:
+        # Removed before it is let go: whoever has the old file open notices, and tries again.
+        self.path.unlink(missing_ok=True)
+        self._handle.close()
+
+
+def refuse_second(home: Home) -> None:
+    """Raise Conflict when an instance runs in this home."""
+    pid = supervisor_pid(home)
+    if pid:
+        raise Conflict(
+            f"an instance is already running in {home.root} (pid {pid})",
+            hint="`trace status` shows it, `trace down` stops it",
+            pid=pid,
+        )
+
+
+def supervisor_pid(home: Home) -> int | None:
+    """The process that holds the home's lock, or None."""
+    path = home.root / "run" / "supervisor.lock"
+    try:
+        with path.open("r+") as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return None
+    except FileNotFoundError:
+        return None
+    except BlockingIOError:
+        # Empty for the moment between taking the lock and writing the pid.
+        return int(path.read_text() or 0)
+    except OSError as error:
+        raise SetupError(f"{path}: {error.strerror}") from None
+
+
+def _try_lock(path: Path) -> TextIO | None:
+    handle = path.open("a+")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handle.close()
+        return None
+    if _is_at(handle, path):
+        return handle
+    handle.close()  # its holder removed the file in between
+    return None
+
+
+def _is_at(handle: TextIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def empty_run(home: Home, lock: HomeLock) -> None:
+    """Forget marks and records; only who holds the lock may."""
+    for path in home.run.iterdir():
+        if path != lock.path:
+            path.unlink(missing_ok=True)

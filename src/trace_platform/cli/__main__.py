@@ -1,0 +1,4 @@
+from trace_platform.cli import main
+
+if __name__ == "__main__":
+    main()

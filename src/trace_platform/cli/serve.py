@@ -1,0 +1,35 @@
+"""`trace serve NAME`"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trace_platform.cli.options import HomeOption
+
+
+def serve(
+    name: Annotated[str, typer.Argument(help="dispatcher, worker or query")],
+    home: HomeOption = None,
+) -> None:
+    """Run one process in the foreground, logging JSON lines to the standard output."""
+    import structlog
+
+    from trace_platform.app.home import Home
+    from trace_platform.app.log import configure_logging
+    from trace_platform.domain.errors import TraceError
+
+    configure_logging(name)
+    logger = structlog.get_logger(__name__)
+    try:
+        from trace_platform.app import processes
+
+        processes.run(name, Home.at(home))
+    except TraceError as error:
+        # Standard output is this process's log.
+        logger.error("process_failed", code=error.code, message=error.message, hint=error.hint)
+        raise typer.Exit(1) from None
+    except Exception:
+        logger.critical("unexpected_error", exc_info=True)
+        raise typer.Exit(70) from None

@@ -1,0 +1,78 @@
+"""`trace status`"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from trace_platform.cli.options import HomeOption, JsonOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from trace_platform.app.status import InstanceStatus, ProcessStatus
+
+_STYLES = {"ready": "green", "starting": "yellow", "restarting": "yellow"}
+
+
+def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Show the processes of an instance. Exit code 0: all are ready; 3: not so."""
+    from trace_platform.app.home import Home
+    from trace_platform.app.status import instance_status
+
+    place = Home.at(home)
+    found = instance_status(place)
+    if as_json:
+        typer.echo(json.dumps({"home": str(place.root), "ready": found.ready, **asdict(found)}))
+    else:
+        _show(str(place.root), found)
+    raise typer.Exit(0 if found.ready else 3)
+
+
+def _show(home: str, found: InstanceStatus) -> None:
+    from rich.console import Console
+
+    console = Console()
+    if found.supervisor:
+        console.print(f"running in {home} (supervisor pid {found.supervisor})", highlight=False)
+    else:
+        console.print(f"nothing runs in {home}", highlight=False)
+    if found.processes:
+        console.print(_table(found))
+    if not found.supervisor and found.processes:
+        console.print("The supervisor was killed: `trace up` or `trace down` cleans up.")
+
+
+def _table(found: InstanceStatus) -> Table:
+    from rich.table import Table
+
+    table = Table("process", "state", "pid", "port", "uptime", "restarts", box=None)
+    for each in found.processes:
+        table.add_row(*_row(each))
+    return table
+
+
+def _row(each: ProcessStatus) -> tuple[str, ...]:
+    style = _STYLES.get(each.state, "red")
+    return (
+        each.name,
+        f"[{style}]{each.state}[/{style}]",
+        str(each.pid or "-"),
+        str(each.port or "-"),
+        "-" if each.uptime_s is None else duration(each.uptime_s),
+        str(each.restarts),
+    )
+
+
+def duration(seconds: float) -> str:
+    """The two largest units: 3d 4h, 5m 12s."""
+    left = int(seconds)
+    parts: list[str] = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count or parts or unit == "s":
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2])

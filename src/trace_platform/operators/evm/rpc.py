@@ -1,0 +1,350 @@
+"""A synchronous JSON-RPC client: keep-alive, batches, bounded retries.
+
+The URL may hold a key in its userinfo, path or query. Errors name `scheme://host:port` only,
+and what a node says is scrubbed of those parts before it is repeated.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import random
+import re
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol, TypeVar
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import msgspec
+
+from trace_platform.domain.errors import InvalidConfig, MalformedBlock, RpcUnreachable, WrongChain
+
+T = TypeVar("T")
+
+_METHOD_MISSING = -32601
+# Limits, by the codes that nodes and providers use for them; the last two are HTTP's own.
+_LIMIT_CODES = frozenset({-32005, -32029, 429, 503})
+_TOO_LARGE_CODES = frozenset({-32003, -32008})
+_TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 522, 524})
+_BACKOFF_S = (0.2, 0.6, 1.8)
+_MAX_RETRY_AFTER_S = 60.0
+
+
+class RpcFault(msgspec.Struct, gc=False):
+    code: int = 0
+    message: str = ""
+
+
+class Answer(Protocol):
+    """What a batch's structs have in common; each adds a typed `result`."""
+
+    id: int | None
+    error: RpcFault | None
+
+
+A = TypeVar("A", bound=Answer)
+
+
+class AnswerTooLarge(Exception):
+    """The node, or our own limit, refuses an answer of this size: ask for less at once."""
+
+
+class _Transient(Exception):
+    def __init__(self, what: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(what)
+        self.what = what
+        self.retry_after_s = retry_after_s
+
+
+class RpcClient:
+    """Thread-safe: each call borrows a connection, and returns it when the answer was whole."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float = 60.0,
+        backoff_s: Sequence[float] = _BACKOFF_S,
+        max_bytes: int = 256 * 2**20,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._url = _parse(url)
+        self._timeout_s = timeout_s
+        self._backoff_s = tuple(backoff_s)
+        self._max_bytes = max_bytes
+        self._sleep = sleep
+        self._headers = _headers(self._url)
+        self._tls = ssl.create_default_context() if self._url.scheme == "https" else None
+        self._idle: list[http.client.HTTPConnection] = []
+        self._lock = threading.Lock()
+
+    @property
+    def endpoint(self) -> str:
+        """What may be shown of the URL."""
+        return _endpoint(self._url)
+
+    def call(self, method: str, *params: Any) -> Any:
+        answers = self.batch([(method, params)], _any_batch)
+        error = answers[0].error
+        if error is not None:
+            raise RpcUnreachable(f"{self.endpoint} refuses {method}: {self._scrub(error.message)}")
+        return answers[0].result
+
+    def batch(
+        self,
+        calls: Sequence[tuple[str, Sequence[Any]]],
+        decoder: msgspec.json.Decoder[list[A] | A],
+    ) -> list[A]:
+        """The answers in the order of the calls; an answer may carry the node's error."""
+        body = _encode(calls)
+        return self._retrying(lambda: self._ask(body, len(calls), decoder))
+
+    def check_chain(self, chain_id: int) -> None:
+        found = self.call("eth_chainId")
+        try:
+            served = int(found, 16)
+        except (TypeError, ValueError):
+            raise MalformedBlock(f"{self.endpoint} answers eth_chainId with no number") from None
+        if served != chain_id:
+            raise WrongChain(
+                f"the job asks for chain {chain_id}, {self.endpoint} serves chain {served}",
+                hint="correct chain_id, or point the rpc_pool at a node of that chain",
+                expected=chain_id,
+                served=served,
+            )
+
+    def refusal(self, fault: RpcFault, what: str) -> RpcUnreachable:
+        return RpcUnreachable(f"{self.endpoint} refuses {what}: {self._scrub(fault.message)}")
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _retrying(self, ask: Callable[[], T]) -> T:
+        for backoff_s in (*self._backoff_s, None):
+            try:
+                return ask()
+            except _Transient as fault:
+                if backoff_s is None or fault.retry_after_s > _MAX_RETRY_AFTER_S:
+                    # Not chained: the cause may hold the URL.
+                    raise self._unreachable(fault) from None
+                # Jitter: the partitions of a range would otherwise all come back together.
+                wait_s = backoff_s * random.uniform(0.5, 1.5)  # noqa: S311
+                self._sleep(max(wait_s, fault.retry_after_s))
+        raise AssertionError("the last turn returns or raises")
+
+    def _unreachable(self, fault: _Transient) -> RpcUnreachable:
+        facts = {"retry_after_s": fault.retry_after_s} if fault.retry_after_s else {}
+        return RpcUnreachable(
+            f"{self.endpoint} {fault.what}",
+            hint="check that the node runs and that the pool's URL is right",
+            **facts,
+        )
+
+    def _ask(
+        self, body: bytes, n_calls: int, decoder: msgspec.json.Decoder[list[A] | A]
+    ) -> list[A]:
+        raw = self._post(body)
+        try:
+            answers = decoder.decode(raw)
+        except msgspec.ValidationError as error:
+            # Its text names a path and types, never values.
+            raise MalformedBlock(f"{self.endpoint} gave a malformed answer: {error}") from None
+        except msgspec.DecodeError:
+            raise _Transient("answered with something that is not JSON") from None
+        if not isinstance(answers, list):
+            answers = [answers]
+        for answer in answers:
+            if answer.error is not None:
+                self._raise_if_limit(answer.error)
+        return self._in_order(answers, n_calls)
+
+    def _in_order(self, answers: list[A], n_calls: int) -> list[A]:
+        ids = [answer.id for answer in answers]
+        if ids == list(range(n_calls)):
+            return answers
+        if len(answers) == 1 and answers[0].error is not None:
+            raise self.refusal(answers[0].error, f"a batch of {n_calls} calls")
+        by_id = {answer.id: answer for answer in answers}
+        if by_id.keys() != set(range(n_calls)):
+            raise MalformedBlock(
+                f"{self.endpoint} answered {len(by_id)} of the {n_calls} calls of a batch"
+            )
+        return [by_id[i] for i in range(n_calls)]
+
+    def _raise_if_limit(self, fault: RpcFault) -> None:
+        if fault.code in _TOO_LARGE_CODES or "too large" in fault.message.lower():
+            raise AnswerTooLarge(self._scrub(fault.message))
+        if fault.code in _LIMIT_CODES:
+            raise _Transient(f"limits the rate of calls: {self._scrub(fault.message)}")
+
+    def _post(self, body: bytes) -> bytes:
+        with self._connection() as connection:
+            try:
+                response, raw = self._round_trip(connection, body)
+            except TimeoutError:
+                raise _Transient(f"did not answer within {self._timeout_s:g} s") from None
+            except (OSError, http.client.HTTPException) as error:
+                raise _Transient(f"is unreachable ({_reason(error)})") from None
+            self._raise_for_status(response)
+            if response.headers["Content-Encoding"] == "gzip":
+                raw = self._unpack(raw)
+            if len(raw) > self._max_bytes:
+                raise AnswerTooLarge(f"more than {self._max_bytes} bytes")
+            return raw
+
+    def _round_trip(
+        self, connection: http.client.HTTPConnection, body: bytes
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        was_open = connection.sock is not None
+        try:
+            return self._send(connection, body)
+        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            if not was_open:
+                raise
+            connection.close()  # it idled too long and the node hung up: ask on a new one
+            return self._send(connection, body)
+
+    def _send(
+        self, connection: http.client.HTTPConnection, body: bytes
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        connection.request("POST", _target(self._url), body, self._headers)
+        response = connection.getresponse()
+        # One byte more than allowed tells a full answer from a cut one.
+        return response, response.read(self._max_bytes + 1)
+
+    def _unpack(self, raw: bytes) -> bytes:
+        try:
+            return zlib.decompressobj(wbits=31).decompress(raw, self._max_bytes + 1)
+        except zlib.error:
+            raise _Transient("answered with damaged gzip data") from None
+
+    @contextmanager
+    def _connection(self) -> Iterator[http.client.HTTPConnection]:
+        with self._lock:
+            connection = self._idle.pop() if self._idle else self._connect()
+        try:
+            yield connection
+        except BaseException:
+            # What is left on the wire belongs to the old question.
+            connection.close()
+            raise
+        with self._lock:
+            self._idle.append(connection)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self._url.hostname or "", self._url.port
+        if self._tls is not None:
+            return http.client.HTTPSConnection(
+                host, port, timeout=self._timeout_s, context=self._tls
+            )
+        return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
+
+    def _raise_for_status(self, response: http.client.HTTPResponse) -> None:
+        if response.status in _TRANSIENT_STATUS:
+            raise _Transient(
+                f"answered HTTP {response.status}", _retry_after_s(response.headers["Retry-After"])
+            )
+        if response.status == 413:
+            raise AnswerTooLarge("HTTP 413")
+        if response.status in (401, 403):
+            raise RpcUnreachable(
+                f"{self.endpoint} refuses the key (HTTP {response.status})",
+                hint="check the key in the rpc_pool's URL",
+            )
+        if response.status != 200:
+            raise RpcUnreachable(f"{self.endpoint} answered HTTP {response.status}")
+
+    def _scrub(self, text: str) -> str:
+        for secret in _secrets(self._url):
+            text = text.replace(secret, "***")
+        return re.sub(r"\s+", " ", text)[:200]
+
+
+class _AnyAnswer(msgspec.Struct):
+    id: int | None = None
+    result: Any = None
+    error: RpcFault | None = None
+
+
+_any_batch = msgspec.json.Decoder(list[_AnyAnswer] | _AnyAnswer)
+
+
+def is_missing_method(fault: RpcFault) -> bool:
+    """By its code, or by the words of providers that use another one."""
+    words = r"method.*(not (found|supported|available)|does not exist)|unsupported method"
+    return fault.code == _METHOD_MISSING or re.search(words, fault.message, re.I) is not None
+
+
+def _encode(calls: Sequence[tuple[str, Sequence[Any]]]) -> bytes:
+    requests = [
+        {"jsonrpc": "2.0", "id": i, "method": method, "params": params}
+        for i, (method, params) in enumerate(calls)
+    ]
+    # One call goes without a batch around it: that works with every node.
+    return msgspec.json.encode(requests if len(requests) > 1 else requests[0])
+
+
+def _parse(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises for a port that is no number
+    except ValueError:
+        parts = SplitResult("", "", "", "", "")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidConfig(
+            "the rpc_pool's URL is not an http or https URL", hint="write http://HOST:PORT/…"
+        )
+    return parts
+
+
+def _endpoint(url: SplitResult) -> str:
+    port = url.port or (443 if url.scheme == "https" else 80)
+    host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
+    return f"{url.scheme}://{host}:{port}"
+
+
+def _target(url: SplitResult) -> str:
+    return (url.path or "/") + (f"?{url.query}" if url.query else "")
+
+
+def _headers(url: SplitResult) -> dict[str, str]:
+    # On loopback and private networks unpacking costs more than the bytes it saves.
+    packed = {"Accept-Encoding": "gzip"} if url.scheme == "https" else {}
+    headers = {"Content-Type": "application/json", "User-Agent": "trace", **packed}
+    if url.username is not None:
+        login = f"{unquote(url.username)}:{unquote(url.password or '')}"
+        headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
+    return headers
+
+
+def _secrets(url: SplitResult) -> list[str]:
+    """The parts that may be a key, longest first; short words such as `v1` are not."""
+    parts = {url.username or "", url.password or "", url.query, *url.path.split("/")}
+    parts |= set(re.split(r"[&=]", url.query))
+    return sorted((part for part in parts if len(part) >= 6), key=len, reverse=True)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return type(error).__name__
+
+
+def _retry_after_s(value: str | None) -> float:
+    """Seconds from either form of the header; 0 when there is none or it says nothing."""
+    if not value:
+        return 0.0
+    if value.strip().isdigit():
+        return float(value)
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return 0.0

@@ -1,0 +1,108 @@
+"""The Arrow schemas of blocks, transactions and logs.
+
+Names, order and meaning of the first columns are cryo's; ours follow. Types differ on purpose:
+cryo's u32 and u64 are int64 here, because Spark has no unsigned types (it would read them as
+bigint and decimal(20,0)) and one integer type joins everywhere in DuckDB and Spark without a
+cast. A number above 2^63-1 is refused rather than wrapped, except for caps that people set
+(`gas_limit`, `max_fee_per_gas`, `max_priority_fee_per_gas`), which stop at 2^63-1.
+
+A uint256 is three columns: `_binary` (32 bytes, big endian; sorts as the number does),
+`_string` (exact decimal) and `_f64` (nearest double, for aggregates).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pyarrow as pa
+
+_BINARY, _INT, _TEXT, _F64, _BOOL = pa.binary(), pa.int64(), pa.string(), pa.float64(), pa.bool_()
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+def _optional(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=True)
+
+
+BLOCKS = pa.schema(
+    [
+        _required("block_hash", _BINARY),
+        _required("author", _BINARY),
+        _required("block_number", _INT),
+        _required("gas_used", _INT),
+        _required("extra_data", _BINARY),
+        _required("timestamp", _INT),
+        _optional("base_fee_per_gas", _INT),  # since London
+        _required("chain_id", _INT),
+        # Ours.
+        _required("parent_hash", _BINARY),
+        _required("state_root", _BINARY),
+        _required("transactions_root", _BINARY),
+        _required("receipts_root", _BINARY),
+        _required("gas_limit", _INT),
+        _optional("size", _INT),
+        _required("transaction_count", _INT),
+        _optional("blob_gas_used", _INT),  # since Cancun
+        _optional("excess_blob_gas", _INT),
+    ]
+)
+
+TRANSACTIONS = pa.schema(
+    [
+        _required("block_number", _INT),
+        _required("transaction_index", _INT),
+        _required("transaction_hash", _BINARY),
+        _required("nonce", _INT),
+        _required("from_address", _BINARY),
+        _optional("to_address", _BINARY),  # null: the transaction creates a contract
+        _required("value_binary", _BINARY),
+        _required("value_string", _TEXT),
+        _required("value_f64", _F64),
+        _required("input", _BINARY),
+        _required("gas_limit", _INT),
+        _required("gas_used", _INT),
+        _optional("gas_price", _INT),
+        _required("transaction_type", _INT),
+        _optional("max_priority_fee_per_gas", _INT),
+        _optional("max_fee_per_gas", _INT),
+        _optional("success", _BOOL),  # null: before Byzantium receipts had no status
+        _required("n_input_bytes", _INT),
+        _required("n_input_zero_bytes", _INT),
+        _required("n_input_nonzero_bytes", _INT),
+        _required("chain_id", _INT),
+        # Ours.
+        _required("block_hash", _BINARY),
+        _required("parent_hash", _BINARY),
+    ]
+)
+
+LOGS = pa.schema(
+    [
+        _required("block_number", _INT),
+        _required("transaction_index", _INT),
+        _required("log_index", _INT),
+        _required("transaction_hash", _BINARY),
+        _required("address", _BINARY),
+        _optional("topic0", _BINARY),
+        _optional("topic1", _BINARY),
+        _optional("topic2", _BINARY),
+        _optional("topic3", _BINARY),
+        _required("data", _BINARY),
+        _required("chain_id", _INT),
+        # Ours.
+        _required("block_hash", _BINARY),
+        _required("parent_hash", _BINARY),
+    ]
+)
+
+TABLES: dict[str, pa.Schema] = {"blocks": BLOCKS, "transactions": TRANSACTIONS, "logs": LOGS}
+
+
+def schema_hash(schema: pa.Schema) -> str:
+    """SHA-256 of the columns' names, types and nullability, in order."""
+    columns = [[field.name, str(field.type), field.nullable] for field in schema]
+    return hashlib.sha256(json.dumps(columns, separators=(",", ":")).encode()).hexdigest()

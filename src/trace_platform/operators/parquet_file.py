@@ -1,0 +1,152 @@
+"""One Parquet file, written as a stream: bounded memory, and its facts known at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trace_platform.domain.errors import DiskFull
+from trace_platform.drivers.object_store import ObjectStore
+
+# Row groups are what readers skip and decode in parallel, and what a writer holds in memory.
+_GROUP_ROWS = 131_072
+_GROUP_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class ParquetFile:
+    """Write batches, then `close` for the facts. Leaves nothing behind when it fails.
+
+    `plain` are the columns whose values hardly repeat: for them a dictionary is lost work.
+    """
+
+    def __init__(
+        self, store: ObjectStore, prefix: str, name: str, schema: pa.Schema, plain: frozenset[str]
+    ) -> None:
+        self._name = name
+        self._schema = schema
+        self._rows = 0
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        self._filesystem, self._path = store.filesystem(prefix + name)
+        with self._no_space():
+            if self._is_local:
+                os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            self._sink = _HashingSink(self._filesystem.open_output_stream(self._path))
+        self._writer = pq.ParquetWriter(
+            pa.PythonFile(self._sink, mode="w"),
+            schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=[c for c in schema.names if c not in plain],
+            write_page_index=False,
+        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._waiting_rows += batch.num_rows
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_rows >= _GROUP_ROWS or self._waiting_bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> WrittenFile:
+        if self._waiting_rows:
+            self._flush()
+        with self._no_space():
+            self._writer.close()
+            self._sink.close()
+            if self._is_local:
+                _sync(self._path)
+        return WrittenFile(self._name, self._rows, self._sink.size, self._sink.sha256)
+
+    def __enter__(self) -> ParquetFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._discard()
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self._waiting, self._schema)
+        with self._no_space():
+            self._writer.write_table(table, row_group_size=table.num_rows)
+        self._rows += table.num_rows
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+    def _discard(self) -> None:
+        self._sink.broken = True
+        for undo in (self._writer.close, self._sink.close):
+            with contextlib.suppress(Exception):
+                undo()
+        with contextlib.suppress(Exception):
+            self._filesystem.delete_file(self._path)
+
+    @property
+    def _is_local(self) -> bool:
+        return bool(self._filesystem.type_name == "local")
+
+    @contextlib.contextmanager
+    def _no_space(self) -> Any:
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise DiskFull(f"no space left to write {self._name}", hint="free some space") from None
+
+
+class _HashingSink:
+    """Hashes what passes through, so that no file is read again for its digest."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._digest = hashlib.sha256()
+        self.size = 0
+        self.broken = False
+
+    def write(self, data: Any) -> int:
+        if not self.broken:  # the writer's own close would go on where the disk was full
+            self._stream.write(data)
+            self._digest.update(data)
+            self.size += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        self._stream.close()
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._stream.closed)
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+def _sync(path: str) -> None:
+    """A committed file survives a power cut."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

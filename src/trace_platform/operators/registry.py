@@ -1,0 +1,25 @@
+"""Operators by name. A module is imported when its operator is first asked for: validating a
+DAG must not load Spark or Arrow for operators that it does not name."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import cast
+
+from trace_platform.domain.errors import InvalidConfig
+from trace_platform.operators.contract import Operator
+
+OPERATORS: dict[str, str] = {
+    "cryo_ingest": "trace_platform.operators.cryo_ingest.CryoIngest",
+    "range_splitter": "trace_platform.operators.range_splitter.RangeSplitter",
+}
+
+
+def load(name: str) -> type[Operator]:
+    if name not in OPERATORS:
+        near = difflib.get_close_matches(name, OPERATORS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(OPERATORS))}"
+        raise InvalidConfig(f"there is no operator {name!r}", hint=hint)
+    module, _, attribute = OPERATORS[name].rpartition(".")
+    return cast("type[Operator]", getattr(importlib.import_module(module), attribute))

@@ -1,0 +1,48 @@
+"""Seal a staged output: `_manifest.json`, then `_SUCCESS`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.operators.parquet_file import WrittenFile
+from trace_platform.wire.manifest import MANIFEST_NAME, SUCCESS_NAME, Manifest, ManifestFile, seal
+from trace_platform.wire.task import OutputCommit, TaskOutput
+
+
+def seal_output(
+    store: ObjectStore,
+    output: TaskOutput,
+    blocks: BlockRange,
+    files: Sequence[WrittenFile],
+    schema_hash: str,
+) -> OutputCommit:
+    """Promise exactly these files of the prefix; others in it were left by a crash and are not
+    part of the output. `_SUCCESS` comes last: a prefix without it is not complete."""
+    manifest = Manifest(
+        partition_key=blocks.key,
+        start=blocks.start,
+        end=blocks.end,
+        files=[_listed(file) for file in files],
+        rows=sum(file.rows for file in files),
+        bytes=sum(file.bytes for file in files),
+        schema_hash=schema_hash,
+    )
+    body = manifest.to_bytes()
+    store.put(output.prefix + MANIFEST_NAME, body)
+    store.put(output.prefix + SUCCESS_NAME, seal(body))
+    return OutputCommit(
+        output_index=output.output_index,
+        dataset_uuid=output.dataset_uuid,
+        dataset_version=output.dataset_version,
+        location=output.prefix,
+        partition_key=blocks.key,
+        start=blocks.start,
+        end=blocks.end,
+        row_count=manifest.rows,
+    )
+
+
+def _listed(file: WrittenFile) -> ManifestFile:
+    return ManifestFile(name=file.name, bytes=file.bytes, rows=file.rows, sha256=file.sha256)

@@ -1,0 +1,127 @@
+"""A real Postgres for every test that asks: made once, its databases cloned per test."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from trace_platform.app import databases
+from trace_platform.app.home import Home
+from trace_platform.app.instance import Instance, open_instance
+from trace_platform.app.settings import Settings
+from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
+
+_clones = itertools.count(1)
+
+# Outlives a test run that is killed, and takes the server down with it.
+_STOP_WHEN_ORPHANED = """
+import pathlib, sys
+from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
+sys.stdin.read()
+EmbeddedPostgres(pathlib.Path(sys.argv[1]), 0, "").stop()
+"""
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    home: Home
+    settings: Settings
+    instance: Instance
+
+    def admin(self, database: str = "postgres") -> psycopg.Connection:
+        dsn = databases.admin_dsn(self.home, self.instance, database)
+        return psycopg.connect(dsn, autocommit=True)
+
+    def dsn(self, role: str, database: str) -> str:
+        own = databases.dsn(self.home, self.settings, self.instance, role)
+        return make_conninfo(own, dbname=database)
+
+
+@dataclass(frozen=True)
+class StateDsns:
+    owner: str
+    dispatcher: str
+    queue: str
+
+
+@dataclass(frozen=True)
+class DataDsns:
+    owner: str
+    writer: str
+    query: str
+
+
+@pytest.fixture(scope="session")
+def eventually() -> Callable[..., None]:
+    """Wait for a condition: `eventually(lambda: done(), "what is awaited", timeout_s=10)`."""
+
+    def wait(condition: Callable[[], object], what: str = "", timeout_s: float = 20.0) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {timeout_s} s: {what or condition}"
+            time.sleep(0.02)
+
+    return wait
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    home = Home(tmp_path_factory.mktemp("postgres-home"))
+    settings = Settings()
+    instance = open_instance(home, settings)
+    # What tests prove is about kills, not about power cuts.
+    fast = {"fsync": "off", "shared_buffers": "64MB"}
+    password = databases.admin_password(home)
+    server = EmbeddedPostgres(home.postgres, instance.port("postgres"), password, fast)
+    server.initialise()
+    process = server.spawn(home.logs / "postgres.jsonl")
+    guard = subprocess.Popen(
+        [sys.executable, "-c", _STOP_WHEN_ORPHANED, str(home.postgres)], stdin=subprocess.PIPE
+    )
+    try:
+        server.wait_ready(process)
+        databases.prepare(home, settings, instance)
+        yield PostgresServer(home, settings, instance)
+    finally:
+        server.stop()
+        process.wait()
+        guard.communicate()
+
+
+@pytest.fixture
+def state_dsns(postgres: PostgresServer) -> Iterator[StateDsns]:
+    """Connection strings to a state database of this test's own, migrated and empty."""
+    with _clone(postgres, databases.STATE) as name:
+        yield StateDsns(*(postgres.dsn(role, name) for role in databases.STATE.roles))
+
+
+@pytest.fixture
+def data_dsns(postgres: PostgresServer) -> Iterator[DataDsns]:
+    """Connection strings to a data database of this test's own, migrated and empty."""
+    with _clone(postgres, databases.DATA) as name:
+        yield DataDsns(*(postgres.dsn(role, name) for role in databases.DATA.roles))
+
+
+@contextmanager
+def _clone(postgres: PostgresServer, database: databases.Database) -> Iterator[str]:
+    name = f"test_{next(_clones)}"
+    names = [sql.Identifier(each) for each in (name, database.name, database.owner)]
+    with postgres.admin() as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}").format(*names))
+        try:
+            # A clone has the template's tables and grants on them, but not who may connect.
+            with postgres.admin(name) as inside:
+                databases.allow_roles(inside, database, name)
+            yield name
+        finally:
+            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(names[0]))
