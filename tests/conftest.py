@@ -86,7 +86,9 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
     server.initialise()
     process = server.spawn(home.logs / "postgres.jsonl")
     guard = subprocess.Popen(
-        [sys.executable, "-c", _STOP_WHEN_ORPHANED, str(home.postgres)], stdin=subprocess.PIPE
+        [sys.executable, "-c", _STOP_WHEN_ORPHANED, str(home.postgres)],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
     )
     try:
         server.wait_ready(process)

@@ -5,7 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -57,9 +58,11 @@ signal.pause()
 SUPERVISE = """
 import sys, threading
 from trace_platform.app.home import Home
+from trace_platform.app.log import configure_logging
 from trace_platform.app.process import ProcessSpec
 from trace_platform.app.supervisor import Stage, Supervisor
 from pathlib import Path
+configure_logging("supervisor", sys.stderr)
 command = [sys.executable, "-S", "-c", sys.argv[2], "parent"]
 with Supervisor(Home(Path(sys.argv[1])), [Stage((ProcessSpec("parent", lambda: command),))]):
     sys.stdout.write("ready\\n")
@@ -69,8 +72,11 @@ with Supervisor(Home(Path(sys.argv[1])), [Stage((ProcessSpec("parent", lambda: c
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path)
+    yield home
+    if supervisor_pid(home) != os.getpid():
+        stop_instance(home)  # whatever a failed test left
 
 
 def fake(name: str, code: str = QUIET, **settings: object) -> ProcessSpec:
@@ -131,7 +137,7 @@ def test_the_pause_before_a_restart_doubles_and_ends_with_good_health() -> None:
     backoff = Backoff()
     pauses = [backoff.after(up_s=1.0) for _ in range(9)]
     assert 0.15 <= pauses[0] <= 0.2
-    assert all(later > earlier for earlier, later in zip(pauses[:5], pauses[1:6], strict=True))
+    assert all(later > earlier for earlier, later in pairwise(pauses[:6]))
     assert all(7.5 <= pause <= 10 for pause in pauses[6:])
     assert backoff.after(up_s=31.0) <= 0.2
 
@@ -169,9 +175,10 @@ def test_a_process_that_will_not_stop_is_killed(home: Home) -> None:
 
 
 def test_a_process_that_cannot_start_ends_the_whole_start(home: Home) -> None:
-    broken = fake("broken", "import sys; sys.exit(3)")
+    line = '{"level": "error", "event": "process_failed", "message": "no Java here"}'
+    broken = fake("broken", f"import sys; sys.stdout.write({line!r} + chr(10)); sys.exit(3)")
     supervisor = Supervisor(home, [Stage((fake("fine"),)), Stage((broken,))])
-    with pytest.raises(SetupError, match="broken exited with code 3") as caught:
+    with pytest.raises(SetupError, match=r"broken exited with code 3.*no Java here") as caught:
         supervisor.start()
     assert "trace logs broken" in (caught.value.hint or "")
     assert supervisor_pid(home) is None
@@ -200,7 +207,8 @@ def test_a_second_supervisor_is_refused(home: Home) -> None:
         with pytest.raises(Conflict, match=f"pid {os.getpid()}"):
             Supervisor(home, []).start()
         assert instance_status(home).ready
-    Supervisor(home, []).start()
+    with Supervisor(home, []):
+        pass
 
 
 @pytest.mark.parametrize("kill_parent_too", [False, True])
@@ -227,7 +235,9 @@ def test_down_stops_what_a_killed_supervisor_left(home: Home, eventually: Eventu
 def killed_supervisor(home: Home, eventually: Eventually, kill_parent_too: bool) -> list[int]:
     """Pids that a supervisor left when it was killed: a process and its child."""
     supervisor = subprocess.Popen(
-        [sys.executable, "-c", SUPERVISE, str(home.root), PARENT], stdout=subprocess.PIPE
+        [sys.executable, "-c", SUPERVISE, str(home.root), PARENT],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     assert supervisor.stdout
     assert supervisor.stdout.readline() == b"ready\n"

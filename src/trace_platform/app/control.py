@@ -34,6 +34,16 @@ def start_detached(home: Home, arguments: Sequence[str], report: Report) -> int:
             stderr=log,
             start_new_session=True,
         )
+    try:
+        _await_ready(home, process, report)
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait()
+        raise
+    return process.pid
+
+
+def _await_ready(home: Home, process: subprocess.Popen[bytes], report: Report) -> None:
     told: dict[str, str] = {}
     while not is_ready(home, "supervisor", process.pid):
         _report_news(home, told, report)
@@ -43,7 +53,6 @@ def start_detached(home: Home, arguments: Sequence[str], report: Report) -> int:
             continue
         raise _failure(home)
     _report_news(home, told, report)
-    return process.pid
 
 
 def stop_instance(home: Home, timeout_s: float = 90.0) -> bool:

@@ -9,10 +9,8 @@ from trace_platform.app.service_client import call
 from trace_platform.domain.errors import BadInput
 from trace_platform.wire.control import (
     DagStatus,
-    DeployRequest,
     DeployResponse,
     TaskList,
-    TriggerRequest,
     TriggerResponse,
 )
 
@@ -27,14 +25,14 @@ def read_dag_file(path: Path) -> str:
 
 
 def deploy(home: Home, yaml: str, file: str) -> DeployResponse:
-    request = DeployRequest(yaml=yaml, file=file)
-    return DeployResponse.model_validate_json(call(home, "dispatcher", "POST", "/v1/dags", request))
+    body = {"yaml": yaml, "file": file}
+    return DeployResponse.model_validate_json(call(home, "dispatcher", "POST", "/v1/dags", body))
 
 
 def trigger(home: Home, dag: str, job: str, start: int, end: int) -> TriggerResponse:
     path = f"/v1/sources/{dag}/{job}/trigger"
-    request = TriggerRequest(start=start, end=end)
-    return TriggerResponse.model_validate_json(call(home, "dispatcher", "POST", path, request))
+    body = {"start": start, "end": end}
+    return TriggerResponse.model_validate_json(call(home, "dispatcher", "POST", path, body))
 
 
 def dag_status(home: Home, dag: str) -> DagStatus:

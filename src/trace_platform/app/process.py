@@ -22,8 +22,9 @@ from trace_platform.app.process_record import (
     start_ticks,
     write_record,
 )
+from trace_platform.app.read_logs import last_lines
 from trace_platform.app.ready import clear_ready, is_ready, mark_ready
-from trace_platform.domain.errors import SetupError, TraceError
+from trace_platform.domain.errors import SetupError
 
 logger = structlog.get_logger(__name__)
 
@@ -104,7 +105,18 @@ class Keeper:
         if in_time and self._failure is None:
             return
         why = self._failure or f"was not ready within {self.spec.ready_s:.0f} s"
+        why += self._last_words()
         raise SetupError(f"{self.spec.name} {why}", hint=f"look at `trace logs {self.spec.name}`")
+
+    def _last_words(self) -> str:
+        """What its log says last of what went wrong, if it says anything."""
+        log_file = self._home.logs / f"{self.spec.name}.jsonl"
+        lines = last_lines({log_file: self.spec.name}, 50) if log_file.exists() else []
+        wrong = [line for line in lines if line.level in ("error", "critical")]
+        if not wrong:
+            return ""
+        said = str(wrong[-1].fields.get("message") or wrong[-1].event).strip()
+        return f": {said.splitlines()[-1]}"
 
     def stop(self) -> None:
         """Ask, wait, insist. Nothing of the process is left afterwards."""
@@ -128,7 +140,12 @@ class Keeper:
     def _keep(self) -> None:
         while not self._stopping.is_set():
             began = time.monotonic()
-            why = self._run_once()
+            try:
+                why = self._run_once()
+            except Exception as error:
+                # For example a full disk. Keeping goes on whatever it was.
+                logger.exception("keeping_failed", name=self.spec.name)
+                why = f"could not be kept running: {error}"
             if self._stopping.is_set():
                 return
             delay_s = self._backoff.after(time.monotonic() - began)
@@ -145,9 +162,6 @@ class Keeper:
         try:
             process = self._spawn()
             return self._follow(process) if process else "was told to stop"
-        except (OSError, TraceError) as error:
-            # For example a full disk. Not kept is not running: the next turn starts afresh.
-            return f"could not be kept running: {error}"
         finally:
             self._sweep()
 
@@ -207,9 +221,9 @@ class Keeper:
         deadline = time.monotonic() + self.spec.ready_s
         while time.monotonic() < deadline:
             if self._serves(process.pid):
-                self._settled.set()
                 logger.info("process_ready", name=self.spec.name, pid=process.pid)
                 self._report(Progress(self.spec.name, "ready"))
+                self._settled.set()
                 return True
             try:
                 process.wait(_READY_POLL_S)

@@ -80,15 +80,22 @@ def end_leftovers(home: Home, grace_s: float = 15.0) -> list[str]:
     """Stop what a killed supervisor left behind, newest first. Returns the names it stopped."""
     ended = []
     for record in reversed(read_records(home)):
-        members = session_members(home, record.pid)
-        # A leader ends its own children; without one, each has to be told.
-        told = [psutil.Process(record.pid)] if record.alive() else members
-        if told:
-            _send(told, signal.Signals(record.stop_signal))
-            _wait_gone(told, grace_s)
-            kill_session(home, record.pid, told)
-            ended.append(record.name)
+        leader = _leader(record)
+        if not (leader or session_members(home, record.pid)):
+            continue
+        # A leader ends its own children. Without one they have nothing to finish.
+        _send(leader, signal.Signals(record.stop_signal))
+        _wait_gone(leader, grace_s)
+        kill_session(home, record.pid, leader)
+        ended.append(record.name)
     return ended
+
+
+def _leader(record: ProcessRecord) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        found = psutil.Process(record.pid)
+        return [found] if record.alive() else []
+    return []
 
 
 def kill_session(home: Home, leader: int, also: Iterable[psutil.Process] = ()) -> None:

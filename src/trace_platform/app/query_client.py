@@ -1,87 +1,17 @@
-"""Asks the query service of a running instance, as a user does."""
+"""The query service of a running instance, as a user sees it."""
 
 from __future__ import annotations
 
-import json
-import ssl
-from typing import Any
-
-import httpx
-
 from trace_platform.app.home import Home
-from trace_platform.app.instance import Instance
-from trace_platform.domain.errors import SetupError, Unavailable
-from trace_platform.wire.problem import error_from
+from trace_platform.app.service_client import call
 from trace_platform.wire.query import DatasetList, QueryResponse
-
-# Longer than a query may take, so that the service's own answer arrives first.
-_ANSWER_S = 90.0
-_NOT_RUNNING = "start it with `trace up`"
 
 
 def run_query(home: Home, sql: str, limit: int = 1000) -> QueryResponse:
     """The rows. Raise what the service named: InvalidQuery, NotFound, Unavailable, …"""
     body = {"sql": sql, "limit": limit}  # the service checks it, and says what is wrong
-    return QueryResponse.model_validate_json(_call(home, "POST", "/v1/query", body))
+    return QueryResponse.model_validate_json(call(home, "query", "POST", "/v1/query", body))
 
 
 def list_datasets(home: Home) -> DatasetList:
-    return DatasetList.model_validate_json(_call(home, "GET", "/v1/datasets"))
-
-
-def _call(home: Home, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
-    url = _service_url(home)
-    with _client(home, url) as client:
-        try:
-            response = client.request(method, path, json=body)
-        except httpx.ConnectError:
-            raise Unavailable(
-                f"nothing answers at {url}: the instance at {home.root} is not running",
-                hint=_NOT_RUNNING,
-            ) from None
-        except httpx.TransportError as error:
-            raise Unavailable(
-                f"the query service broke off: {str(error) or type(error).__name__}",
-                hint="see `trace status`, and run the query again",
-            ) from None
-    if not response.is_success:
-        raise error_from(response.status_code, _json_object(response))
-    return response.content
-
-
-def _client(home: Home, url: str) -> httpx.Client:
-    ca = home.root / "tls" / "ca.pem"
-    if not ca.exists():
-        raise _never_started(home)
-    return httpx.Client(
-        base_url=url,
-        headers={"Authorization": f"Bearer {home.secret('user_token')}"},
-        verify=ssl.create_default_context(cafile=ca),
-        timeout=httpx.Timeout(_ANSWER_S, connect=5.0),
-        trust_env=False,  # the service is on this machine
-    )
-
-
-def _service_url(home: Home) -> str:
-    """Read only: asking must not make an instance or choose its ports."""
-    try:
-        port = int(json.loads(home.instance_file.read_text())["ports"]["query"])
-    except FileNotFoundError:
-        raise _never_started(home) from None
-    except (ValueError, KeyError, TypeError):
-        raise SetupError(
-            f"{home.instance_file} names no port of the query service", hint=_NOT_RUNNING
-        ) from None
-    return Instance({"query": port}).url("query")
-
-
-def _never_started(home: Home) -> Unavailable:
-    return Unavailable(f"there is no running instance at {home.root}", hint=_NOT_RUNNING)
-
-
-def _json_object(response: httpx.Response) -> dict[str, Any]:
-    try:
-        body = response.json()
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}
+    return DatasetList.model_validate_json(call(home, "query", "GET", "/v1/datasets"))

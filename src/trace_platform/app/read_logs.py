@@ -70,20 +70,22 @@ def last_lines(files: dict[Path, str], count: int) -> list[LogLine]:
 
 def follow(home: Home, name: str | None) -> Iterator[LogLine]:
     """Lines as they are written, for ever. New, rotated and emptied files are noticed."""
-    read: dict[Path, tuple[int, int]] = {}
-    for path in log_files(home, name):
-        state = path.stat()
-        read[path] = (state.st_ino, state.st_size)
+    read = {path: _position(path) for path in log_files(home, name)}
     while True:
         for path, process in log_files(home, name).items():
-            state = path.stat()
-            inode, offset = read.get(path, (state.st_ino, 0))
-            if inode != state.st_ino or state.st_size < offset:
+            inode, size = _position(path)
+            known, offset = read.get(path, (inode, 0))
+            if known != inode or size < offset:
                 offset = 0
             complete, offset = _read_from(path, offset)
-            read[path] = (state.st_ino, offset)
+            read[path] = (inode, offset)
             yield from (parse(process, raw) for raw in complete)
         time.sleep(_POLL_S)
+
+
+def _position(path: Path) -> tuple[int, int]:
+    state = path.stat()
+    return state.st_ino, state.st_size
 
 
 def parse(process: str, raw: str) -> LogLine:

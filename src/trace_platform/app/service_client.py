@@ -7,7 +7,6 @@ import ssl
 from typing import Any
 
 import httpx
-from pydantic import BaseModel
 
 from trace_platform.app.home import Home
 from trace_platform.app.instance import Instance
@@ -20,7 +19,12 @@ _NOT_RUNNING = "start it with `trace up`"
 
 
 def call(
-    home: Home, process: str, method: str, path: str, body: BaseModel | None = None, **query: Any
+    home: Home,
+    process: str,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None = None,
+    **query: str | int | None,
 ) -> bytes:
     """The answer's body. Raise the error that the service named."""
     url = _service_url(home, process)
@@ -30,8 +34,7 @@ def call(
                 method,
                 path,
                 params={name: value for name, value in query.items() if value is not None},
-                content=body.model_dump_json() if body else None,
-                headers={"Content-Type": "application/json"} if body else None,
+                json=body,
             )
         except httpx.ConnectError:
             raise Unavailable(

@@ -6,6 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -40,7 +41,7 @@ class Supervisor:
     def __init__(self, home: Home, stages: Sequence[Stage], report: Report | None = None) -> None:
         self._home = home
         self._stages = stages
-        self._report = report or (lambda progress: None)
+        self._report = _harmless(report)
         self._keepers: list[Keeper] = []
         self._lock: HomeLock | None = None
 
@@ -101,6 +102,17 @@ class Supervisor:
             self._report(Progress(stage.name, "starting"))
             stage.then()
             self._report(Progress(stage.name, "ready"))
+
+
+def _harmless(report: Report | None) -> Report:
+    """A closed terminal must not keep us from stopping the rest."""
+
+    def tell(progress: Progress) -> None:
+        if report:
+            with suppress(Exception):
+                report(progress)
+
+    return tell
 
 
 class HomeLock:

@@ -145,7 +145,7 @@ def _note(counts: dict[str, int]) -> str:
 
 def _query(console: Console, home: Home, plan: Demo) -> None:
     console.print("\n[bold]The most active tokens[/bold], asked of the committed Parquet files:\n")
-    console.print(Syntax(plan.query, "sql", background_color="default"))
+    console.print(Syntax(plan.query, "sql", background_color="default", word_wrap=True))
     console.print()
     response = run_query(home, plan.query)
     console.print(result_table(response, console.width))
@@ -156,8 +156,8 @@ def _summary(console: Console, home: Home, plan: Demo, seconds: float) -> None:
     console.print(f"\n[bold]Done in {seconds:.0f} s.[/bold] What is there now:")
     for held in control_client.dag_status(home, plan.dag_name).datasets:
         console.print(
-            f"  {held.name:<24} {held.row_count:>10,} rows  {held.byte_count / 1e6:>8.1f} MB"
-            f"  blocks {held.first_block} to {held.last_block}, {held.partitions} partitions"
+            f"  {held.name:<22}{held.row_count:>10,} rows {held.byte_count / 1e6:>7.1f} MB"
+            f"   blocks {held.first_block} to {held.last_block}"
         )
     option = "" if home == Home.at() else f" --home {home.root}"
     console.print(f"\nThe data:   {home.objects}")

@@ -25,7 +25,6 @@ from trace_platform.drivers.postgres.database import Database
 from trace_platform.wire import control, problem, task
 from trace_platform.wire.query import ResolveResponse
 
-
 Token = Annotated[str, Header(alias="X-Trace-Task-Capability")]
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.operators import registry
 from trace_platform.wire.dag import Dag, Job, JobOutputRef
-from trace_platform.wire.dag_yaml import DagError, DagErrors, Path, error_at, read_dag
+from trace_platform.wire.dag_yaml import DagError, DagErrors, Path, error_at, explain, read_dag
 
 
 def check_dag(text: str) -> Dag:
@@ -23,7 +23,9 @@ def check_dag(text: str) -> Dag:
 
 
 def _problems(dag: Dag) -> Iterator[tuple[Path, str]]:
-    jobs = {job.name: job for job in dag.jobs}
+    jobs: dict[str, Job] = {}
+    for job in dag.jobs:
+        jobs.setdefault(job.name, job)
     for index, job in enumerate(dag.jobs):
         if jobs[job.name] is not job:
             yield ("jobs", index, "name"), f"two jobs are called '{job.name}'"
@@ -34,7 +36,8 @@ def _problems(dag: Dag) -> Iterator[tuple[Path, str]]:
         yield from _operator_problems(job, ("jobs", index))
     for name, publish in dag.publish.items():
         yield from _dangling(publish.source, jobs, ("publish", name, "from"))
-    yield from _cycles(dag)
+    if len(jobs) == len(dag.jobs):
+        yield from _cycles(dag)
 
 
 def _dangling(ref: JobOutputRef, jobs: dict[str, Job], path: Path) -> Iterator[tuple[Path, str]]:
@@ -61,7 +64,8 @@ def _operator_problems(job: Job, path: Path) -> Iterator[tuple[Path, str]]:
         operator.Config.model_validate(job.config)
     except ValidationError as error:
         for found in error.errors():
-            yield (*path, "config", *found["loc"]), found["msg"].removeprefix("Value error, ")
+            where = found["loc"][:-1] if found["type"] == "missing" else found["loc"]
+            yield (*path, "config", *where), explain(found, operator.Config.model_fields)
 
 
 def _cycles(dag: Dag) -> Iterator[tuple[Path, str]]:

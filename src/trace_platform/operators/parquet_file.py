@@ -30,7 +30,7 @@ class WrittenFile:
 
 
 class ParquetFile:
-    """Write batches, then `close` for the facts. Leaves nothing behind when it fails.
+    """`with` it, write batches, then `close` for the facts. A failure leaves no file behind.
 
     `plain` are the columns whose values hardly repeat: for them a dictionary is lost work.
     """
@@ -43,18 +43,36 @@ class ParquetFile:
         self._rows = 0
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
+        self._use_dictionary = [c for c in schema.names if c not in plain]
         self._filesystem, self._path = store.filesystem(prefix + name)
-        with self._no_space():
-            if self._is_local:
-                os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            self._sink = _HashingSink(self._filesystem.open_output_stream(self._path))
+        self._sink: _HashingSink | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> ParquetFile:
+        try:
+            with self._no_space():
+                self._open()
+        except BaseException:
+            self._discard()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._discard()
+
+    def _open(self) -> None:
+        if self._is_local:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        self._sink = _HashingSink(self._filesystem.open_output_stream(self._path))
         self._writer = pq.ParquetWriter(
             pa.PythonFile(self._sink, mode="w"),
-            schema,
+            self._schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=[c for c in schema.names if c not in plain],
-            write_page_index=False,
+            use_dictionary=self._use_dictionary,
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -67,6 +85,7 @@ class ParquetFile:
     def close(self) -> WrittenFile:
         if self._waiting_rows:
             self._flush()
+        assert self._writer is not None and self._sink is not None
         with self._no_space():
             self._writer.close()
             self._sink.close()
@@ -74,16 +93,8 @@ class ParquetFile:
                 _sync(self._path)
         return WrittenFile(self._name, self._rows, self._sink.size, self._sink.sha256)
 
-    def __enter__(self) -> ParquetFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._discard()
-
     def _flush(self) -> None:
+        assert self._writer is not None
         table = pa.Table.from_batches(self._waiting, self._schema)
         with self._no_space():
             self._writer.write_table(table, row_group_size=table.num_rows)
@@ -91,10 +102,12 @@ class ParquetFile:
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
     def _discard(self) -> None:
-        self._sink.broken = True
-        for undo in (self._writer.close, self._sink.close):
-            with contextlib.suppress(Exception):
-                undo()
+        if self._sink is not None:
+            self._sink.broken = True
+        for opened in (self._writer, self._sink):
+            if opened is not None:
+                with contextlib.suppress(Exception):
+                    opened.close()
         with contextlib.suppress(Exception):
             self._filesystem.delete_file(self._path)
 

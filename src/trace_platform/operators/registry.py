@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from trace_platform.domain.errors import InvalidConfig
-from trace_platform.operators.contract import Operator
+
+if TYPE_CHECKING:
+    from trace_platform.operators.contract import Operator
 
 OPERATORS: dict[str, str] = {
     "cryo_ingest": "trace_platform.operators.cryo_ingest.CryoIngest",

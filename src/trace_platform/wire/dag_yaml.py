@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +49,7 @@ def read_dag(text: str) -> tuple[Dag, Marks]:
     try:
         return Dag.model_validate(data), marks
     except ValidationError as error:
-        raise DagErrors([_explain(e, data, marks) for e in error.errors()]) from None
+        raise DagErrors([_error(e, marks) for e in error.errors()]) from None
 
 
 def invalid_dag(file: str, errors: list[DagError]) -> InvalidDag:
@@ -133,27 +134,32 @@ def _build_mapping(
     return result
 
 
-def _explain(error: Any, data: Any, marks: Marks) -> DagError:
-    path: Path = tuple(p for p in error["loc"] if p not in ("JobOutputRef", "DatasetRef"))
+def explain(error: Any, known: Iterable[str]) -> str:
+    """What pydantic found, in words that tell the cure. `known` are the fields at that place."""
     if error["type"] == "extra_forbidden":
-        return error_at(marks, path, "unknown field" + _did_you_mean(path))
+        return "unknown field" + _did_you_mean(str(error["loc"][-1]), sorted(known))
     if error["type"] == "missing":
-        return error_at(marks, path[:-1], f"the field '{path[-1]}' is missing")
-    message = error["msg"].removeprefix("Value error, ")
+        return f"the field '{error['loc'][-1]}' is missing"
+    message: str = error["msg"].removeprefix("Value error, ")
     if error["type"] == "string_pattern_mismatch":
         message = "use lower-case letters, digits and '_', starting with a letter"
     found = error.get("input")
     if isinstance(found, str | int | float | bool) or found is None:
         message += f" (found {found!r})"
-    return error_at(marks, path, message)
+    return message
 
 
-def _did_you_mean(path: Path) -> str:
-    known = _fields_at(path[:-1])
-    close = difflib.get_close_matches(str(path[-1]), known, n=1)
+def _error(error: Any, marks: Marks) -> DagError:
+    path: Path = tuple(p for p in error["loc"] if p not in ("JobOutputRef", "DatasetRef"))
+    where = path[:-1] if error["type"] == "missing" else path
+    return error_at(marks, where, explain(error, _fields_at(path[:-1])))
+
+
+def _did_you_mean(given: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(given, known, n=1)
     if close:
         return f"; did you mean '{close[0]}'?"
-    return f"; known here: {', '.join(sorted(known))}" if known else ""
+    return f"; known here: {', '.join(known)}" if known else ""
 
 
 def _fields_at(path: Path) -> list[str]:

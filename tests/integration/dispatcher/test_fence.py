@@ -7,8 +7,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.support.control_plane import ControlPlane, fence_fields, range_event, stage
 
+from tests.support.control_plane import ControlPlane, fence_fields, range_event, stage
 from trace_platform.dispatcher.cancel_task import cancel_task
 from trace_platform.dispatcher.heartbeat import heartbeat
 from trace_platform.dispatcher.reap_leases import reap_leases

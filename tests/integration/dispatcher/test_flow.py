@@ -6,8 +6,8 @@ import asyncio
 from uuid import UUID, uuid4
 
 import pytest
-from tests.support.control_plane import DAG, ControlPlane, range_event, stage
 
+from tests.support.control_plane import DAG, ControlPlane, range_event, stage
 from trace_platform.dispatcher.deploy_dag import deploy_dag
 from trace_platform.dispatcher.describe import dag_status, resolve_datasets
 from trace_platform.dispatcher.publish_outbox import publish_outbox

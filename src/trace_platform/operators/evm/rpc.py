@@ -81,6 +81,7 @@ class RpcClient:
         self._headers = _headers(self._url)
         self._tls = ssl.create_default_context() if self._url.scheme == "https" else None
         self._idle: list[http.client.HTTPConnection] = []
+        self._closed = False
         self._lock = threading.Lock()
 
     @property
@@ -123,6 +124,7 @@ class RpcClient:
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
@@ -237,7 +239,10 @@ class RpcClient:
             connection.close()
             raise
         with self._lock:
-            self._idle.append(connection)
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._url.hostname or "", self._url.port

@@ -1,0 +1,1 @@
+"""Measurements of Trace next to its peers: `python -m bench`. See docs/benchmarks.md."""

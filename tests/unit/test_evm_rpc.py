@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import gzip
+import traceback
+
+import pytest
+
+from tests.support.scripted_rpc import HANG, HANG_UP, Raw, RpcError, scripted_rpc
+from trace_platform.domain.errors import (
+    InvalidConfig,
+    MalformedBlock,
+    RpcUnreachable,
+    TraceError,
+    WrongChain,
+)
+from trace_platform.operators.evm.rpc import RpcClient
+
+KEY = "s3cr3t-key-0123456789"
+
+
+class Clock:
+    """Remembers what the client would have slept."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    def __call__(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+def echo(method: str, params: list[object]) -> object:
+    return params[0] if params else method
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Raw(status=429),
+        Raw(status=503),
+        Raw(body=b"<html>gateway</html>"),
+        Raw(body=b'[{"id": 0, "resu'),
+        HANG_UP,
+        Raw(body=b'{"id": null, "error": {"code": -32005, "message": "limit exceeded"}}'),
+    ],
+)
+def test_a_passing_fault_is_tried_again(fault: object) -> None:
+    clock = Clock()
+    with scripted_rpc(echo, fault, fault) as node:
+        client = RpcClient(node.url, sleep=clock)
+        assert client.call("eth_echo", "hello") == "hello"
+        client.close()
+    assert len(clock.slept) == 2
+    assert clock.slept[1] > 0
+
+
+def test_retry_after_is_waited_for() -> None:
+    clock = Clock()
+    with scripted_rpc(echo, Raw(status=429, headers={"Retry-After": "7"})) as node:
+        client = RpcClient(node.url, sleep=clock)
+        client.call("eth_echo", 1)
+        client.close()
+    assert clock.slept == [7.0]
+
+
+def test_a_retry_after_beyond_reason_is_left_to_the_next_attempt() -> None:
+    clock = Clock()
+    with scripted_rpc(echo, Raw(status=429, headers={"Retry-After": "86400"})) as node:
+        with pytest.raises(RpcUnreachable, match="HTTP 429") as caught:
+            RpcClient(node.url, sleep=clock).call("eth_echo", 1)
+    assert caught.value.facts == {"retry_after_s": 86400.0}
+    assert clock.slept == []
+
+
+def test_faults_that_last_end_after_bounded_tries() -> None:
+    clock = Clock()
+    with scripted_rpc(echo, *[Raw(status=502)] * 9) as node:
+        with pytest.raises(RpcUnreachable, match="HTTP 502"):
+            RpcClient(node.url, sleep=clock).call("eth_echo", 1)
+        assert node.requests == 4
+
+
+def test_a_node_that_hangs_is_given_up_after_the_timeout() -> None:
+    with scripted_rpc(echo, HANG) as node:
+        client = RpcClient(node.url, timeout_s=0.05, backoff_s=())
+        with pytest.raises(RpcUnreachable, match="did not answer within 0.05 s"):
+            client.call("eth_echo", 1)
+
+
+def test_a_port_with_nobody_behind_it_is_unreachable() -> None:
+    with scripted_rpc(echo) as node:
+        gone = node.url
+    with pytest.raises(RpcUnreachable, match="Connection refused") as caught:
+        RpcClient(gone, sleep=Clock()).call("eth_echo", 1)
+    assert caught.value.retryable
+    assert caught.value.hint
+
+
+def test_a_connection_that_the_node_closed_meanwhile_costs_no_wait() -> None:
+    clock = Clock()
+    with scripted_rpc(echo) as node:
+        client = RpcClient(node.url, sleep=clock)
+        client.call("eth_echo", 1)
+        node.faults.append(HANG_UP)
+        assert client.call("eth_echo", 2) == 2
+        client.close()
+    assert clock.slept == []
+
+
+def test_another_chain_is_named_with_both_ids_and_not_tried_again() -> None:
+    with scripted_rpc(lambda *_: "0x1") as node:
+        client = RpcClient(node.url)
+        with pytest.raises(WrongChain, match="asks for chain 31337.*serves chain 1") as caught:
+            client.check_chain(31337)
+        client.close()
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("said", [None, 7, "mainnet"])
+def test_a_chain_id_that_is_no_number_is_malformed(said: object) -> None:
+    with scripted_rpc(lambda *_: said) as node:
+        client = RpcClient(node.url)
+        with pytest.raises(MalformedBlock, match="eth_chainId"):
+            client.check_chain(1)
+        client.close()
+
+
+def test_answers_are_put_in_the_order_of_the_calls() -> None:
+    from trace_platform.operators.evm import rpc
+
+    swapped = b'[{"id": 1, "result": "b"}, {"id": 0, "result": "a"}]'
+    with scripted_rpc(echo, Raw(body=swapped)) as node:
+        client = RpcClient(node.url)
+        answers = client.batch([("m", ()), ("m", ())], rpc._any_batch)
+        client.close()
+    assert [a.result for a in answers] == ["a", "b"]
+
+
+def test_a_batch_with_an_answer_missing_is_malformed() -> None:
+    from trace_platform.operators.evm import rpc
+
+    with scripted_rpc(echo, Raw(body=b'[{"id": 0, "result": "a"}]')) as node:
+        client = RpcClient(node.url)
+        with pytest.raises(MalformedBlock, match="1 of the 2 calls"):
+            client.batch([("m", ()), ("m", ())], rpc._any_batch)
+        client.close()
+
+
+def test_packed_answers_are_unpacked() -> None:
+    body = gzip.compress(b'{"id": 0, "result": "packed"}')
+    with scripted_rpc(echo, Raw(body=body, headers={"Content-Encoding": "gzip"})) as node:
+        client = RpcClient(node.url)
+        assert client.call("m") == "packed"
+        client.close()
+
+
+def test_userinfo_is_sent_as_a_login() -> None:
+    with scripted_rpc(echo) as node:
+        client = RpcClient(node.url.replace("://", "://me:pw%40x@"))
+        client.call("m")
+        client.close()
+        assert node.headers[0]["Authorization"] == "Basic bWU6cHdAeA=="
+
+
+def _all_text(error: TraceError) -> str:
+    return "".join(traceback.format_exception(error)) + repr((error.hint, error.facts))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Raw(status=401),
+        Raw(status=404),
+        Raw(status=302, headers={"Location": f"http://x/{KEY}"}),
+        Raw(status=500),
+        Raw(body=b"not json"),
+        Raw(body=b'{"id": 0, "result": 1, "error": "no object"}'),
+        Raw(body=b'{"id": 0, "error": {"code": 1, "message": "bad key ' + KEY.encode() + b'"}}'),
+        HANG_UP,
+    ],
+)
+@pytest.mark.parametrize("place", ["/v3/{key}", "/?apikey={key}", "user:{key}@"])
+def test_no_error_ever_shows_the_key(fault: object, place: str) -> None:
+    with scripted_rpc(echo, *[fault] * 4) as node:
+        part = place.format(key=KEY)
+        url = node.url.replace("://", f"://{part}") if "@" in part else node.url + part
+        client = RpcClient(url, sleep=Clock())
+        with pytest.raises(TraceError) as caught:
+            client.call("eth_echo", 1)
+        client.close()
+        assert KEY not in _all_text(caught.value)
+        assert f"http://127.0.0.1:{node.port}" in caught.value.message
+
+
+@pytest.mark.parametrize("url", ["", "ftp://host/x", f"http://host:{KEY}/", KEY, "http:///x"])
+def test_a_url_that_is_none_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        RpcClient(url)
+    assert KEY not in _all_text(caught.value)
+
+
+def test_a_refused_call_says_what_the_node_said() -> None:
+    with scripted_rpc(lambda *_: RpcError(-32000, "archive\n  required")) as node:
+        client = RpcClient(node.url)
+        with pytest.raises(RpcUnreachable, match="refuses eth_x: archive required"):
+            client.call("eth_x")
+        client.close()
