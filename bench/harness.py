@@ -130,7 +130,7 @@ def median(values: Iterable[float]) -> float:
 
 
 def spread(values: Sequence[float]) -> str:
-    return f"{min(values):.3g} to {max(values):.3g}"
+    return f"{_number(min(values))} to {_number(max(values))}"
 
 
 def read_records(file: Path) -> list[dict[str, Any]]:
@@ -160,6 +160,9 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
+
+
 def _shown(value: float, unit: str) -> str:
-    number = f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
-    return f"{number} {unit}"
+    return f"{_number(value)} {unit}"

@@ -87,7 +87,7 @@ def cryo_ingest(bench: Bench) -> Iterator[Result]:
 
 @measurement("cryo_ingest_orchestrated", "the same from event to commit in a whole instance")
 def cryo_ingest_orchestrated(bench: Bench) -> Iterator[Result]:
-    runs = _compare(bench, "orchestrated_ingest")
+    runs = _compare(bench, "cryo_ingest_orchestrated")
     yield _wall(runs)
     yield _cpu(runs)
 
@@ -108,8 +108,8 @@ def _server_share(samples: list[Sample]) -> float:
     return median(s.server_cpu_s / s.wall_s for s in samples)
 
 
-def _compare(bench: Bench, subject: str) -> Compared:
-    name = "cryo_ingest" if subject == "cryo_ingest" else "cryo_ingest_orchestrated"
+def _compare(bench: Bench, name: str) -> Compared:
+    """`name` is the measurement's and its subject's."""
     with ExitStack() as stack:
         replay = stack.enter_context(replaying(BLOCKS, TXS, bench.workspace / "replay.log"))
 
@@ -119,7 +119,7 @@ def _compare(bench: Bench, subject: str) -> Compared:
             program = Subject(module, python, f"bench.subjects.{module}", *args, log=log)
             return _sampler(bench, replay, stack.enter_context(program), files)
 
-        sides = {"ours": side(sys.executable, subject, _OURS_FILES)}
+        sides = {"ours": side(sys.executable, name, _OURS_FILES)}
         missing = ""
         try:
             sides["cryo"] = side(python_of(CRYO), "cryo_freeze", _CRYO_FILES)

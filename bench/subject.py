@@ -58,7 +58,8 @@ class Subject:
 
     def run(self, **request: Any) -> dict[str, Any]:
         """The subject's answer, and what the run cost as `cpu_s`."""
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         before_s = cpu_seconds(self._process.pid)
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -69,7 +70,8 @@ class Subject:
         return answer | {"cpu_s": cpu_seconds(self._process.pid) - before_s}
 
     def _answer(self) -> dict[str, Any]:
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
+        assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], _ANSWER_S)[0]:
             raise BenchError(f"{self._name} did not answer within {_ANSWER_S:g} s")
         line = self._process.stdout.readline()
@@ -88,7 +90,8 @@ class Subject:
         process, self._process = self._process, None
         if process is None:
             return
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.close()  # the subject ends with its input
         try:
             process.wait(_STOP_S)

@@ -12,8 +12,8 @@ from bench.subjects.serve import Work, serve
 
 
 @contextmanager
-def prepared(url: str) -> Iterator[Work]:
-    import cryo
+def prepared(url: str, _: str) -> Iterator[Work]:
+    import cryo  # type: ignore[import-not-found]
 
     def freeze(request: dict[str, Any]) -> dict[str, Any]:
         # cryo's end is exclusive.
@@ -32,4 +32,4 @@ def prepared(url: str) -> Iterator[Work]:
 
 
 if __name__ == "__main__":
-    serve(prepared(sys.argv[1]))
+    serve(prepared(*sys.argv[1:]))

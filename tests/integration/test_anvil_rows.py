@@ -68,7 +68,9 @@ def test_the_evm_source_gives_the_same_rows(
         none = frame.where("block_number > 1000").toArrow()
     expected = getattr(Oracle(node, blocks), table)
     order = [("block_number", "ascending")]
-    order += [(c, "ascending") for c in ("transaction_index", "log_index") if c in found.schema.names]
+    order += [
+        (c, "ascending") for c in ("transaction_index", "log_index") if c in found.schema.names
+    ]
     assert_same(found.sort_by(order), expected, table)
     assert_same(last.sort_by(order), [r for r in expected if 3 <= r["block_number"] < 5], table)
     assert none.num_rows == 0

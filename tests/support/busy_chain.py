@@ -75,12 +75,20 @@ def _block_of_kinds(node: Anvil, accounts: list[str]) -> None:
     _send(node, from_=a, to=b, value=3, maxFeePerGas=9, maxPriorityFeePerGas=2, type="0x2")
     _send(node, from_=a, to=b, value=10**18 + 1, data="0x00ff0000010203")
     authorization = {
-        "chainId": "0x7a69", "address": b, "nonce": "0x0", "yParity": "0x0",
-        "r": "0x" + "11" * 32, "s": "0x" + "22" * 32,
+        "chainId": "0x7a69",
+        "address": b,
+        "nonce": "0x0",
+        "yParity": "0x0",
+        "r": "0x" + "11" * 32,
+        "s": "0x" + "22" * 32,
     }
     _send(
         node,
-        from_=a, to=b, maxFeePerGas=7, maxPriorityFeePerGas=1, type="0x4",
+        from_=a,
+        to=b,
+        maxFeePerGas=7,
+        maxPriorityFeePerGas=1,
+        type="0x4",
         authorizationList=[authorization],
     )
     node.call("evm_mine")

@@ -43,6 +43,8 @@ class ScriptedRpc:
     port: int = 0
     asked: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     released: threading.Event = field(default_factory=threading.Event)
+    # Methods that are never answered.
+    hang_on: set[str] = field(default_factory=set)
 
     @property
     def url(self) -> str:
@@ -71,6 +73,8 @@ def scripted_rpc(answer: Answer, *faults: Any) -> Iterator[ScriptedRpc]:
             script.headers.append(dict(self.headers))
             script.asked.release()
             fault = script.faults.pop(0) if script.faults else None
+            if script.hang_on & {call["method"] for call in _calls(body)}:
+                fault = HANG
             if fault is HANG:
                 script.released.wait()
             if fault is HANG or fault is HANG_UP:
@@ -100,3 +104,7 @@ def scripted_rpc(answer: Answer, *faults: Any) -> Iterator[ScriptedRpc]:
             script.released.set()
             server.shutdown()
             thread.join()
+
+
+def _calls(body: Any) -> list[Any]:
+    return body if isinstance(body, list) else [body]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import UUID
 
 from trace_platform.app.home import Home
 from trace_platform.app.service_client import call
 from trace_platform.domain.errors import BadInput
 from trace_platform.wire.control import (
+    CancelResponse,
     DagStatus,
     DeployResponse,
     TaskList,
@@ -42,3 +44,8 @@ def dag_status(home: Home, dag: str) -> DagStatus:
 def tasks(home: Home, dag: str, status: str | None = None, limit: int = 100) -> TaskList:
     answer = call(home, "dispatcher", "GET", "/v1/tasks", dag_name=dag, status=status, limit=limit)
     return TaskList.model_validate_json(answer)
+
+
+def cancel(home: Home, task_id: UUID) -> CancelResponse:
+    answer = call(home, "dispatcher", "POST", f"/v1/tasks/{task_id}/cancel")
+    return CancelResponse.model_validate_json(answer)

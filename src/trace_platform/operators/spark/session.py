@@ -61,6 +61,7 @@ class SparkRuntime:
         self._session: SparkSession | None = None
         self._jvm: subprocess.Popen[bytes] | None = None
         self._sockets: str | None = None
+        self._java_home: str | None = None
 
     def session(self) -> SparkSession:
         """The session, started when there is none; callers that come meanwhile wait for it."""
@@ -155,8 +156,10 @@ class SparkRuntime:
         """What pyspark reads from the process's environment, and hands to the JVM."""
         import pyspark
 
+        # Once: after that JAVA_HOME is our own.
+        self._java_home = self._java_home or java_home(self._scratch)
         env = {
-            "JAVA_HOME": java_home(self._scratch),
+            "JAVA_HOME": self._java_home,
             "SPARK_HOME": str(Path(pyspark.__file__).parent),  # never another Spark on the machine
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,

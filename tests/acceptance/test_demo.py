@@ -1,0 +1,55 @@
+"""The first thing a new user runs, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.stack import Stack, trace, wait_for
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+
+
+def test_the_demo_ends_in_a_table_and_leaves_nothing_running(tmp_path: Path) -> None:
+    with trace(tmp_path / "home", "demo", "--once", "--blocks", "500") as stack:
+        assert stack.process.wait(120) == 0, stack.text()
+    said = stack.text()
+    for words in ("blocks 0-499", "transfers", "0x", "The data:", "trace query"):
+        assert words in said, said
+    assert stack.leftovers() == []
+    assert list(stack.home.run.iterdir()) == []
+
+    with trace(tmp_path / "home", "demo", "--once", "--blocks", "500") as again:
+        assert again.process.wait(120) == 0, again.text()
+    assert "This range was asked for before" in again.text()
+
+
+def test_two_instances_run_side_by_side(tmp_path: Path) -> None:
+    with trace(tmp_path / "one", "up") as one, trace(tmp_path / "two", "up") as two:
+        for stack in (one, two):
+            wait_for("the instance", lambda s=stack: "is ready in" in s.text())
+        ports = [set(_ports(s)) for s in (one, two)]
+        assert not ports[0] & ports[1]
+        assert [s.stop() for s in (one, two)] == [130, 130]
+        assert one.leftovers() + two.leftovers() == []
+
+
+def test_an_instance_whose_supervisor_was_killed_starts_again(tmp_path: Path) -> None:
+    with trace(tmp_path / "home", "demo", "--blocks", "500") as killed:
+        wait_for("the end of the ingest", lambda: "Running." in killed.text())
+        os.kill(killed.process.pid, signal.SIGKILL)
+        killed.process.wait()
+        assert killed.leftovers() != [], "its processes outlive it"
+    with trace(tmp_path / "home", "up") as stack:
+        wait_for("the instance", lambda: "is ready in" in stack.text())
+        assert stack.query("SELECT count(*) FROM blocks") == [[500]]
+        assert stack.stop(signal.SIGTERM) == 0
+        assert stack.leftovers() == []
+
+
+def _ports(stack: Stack) -> list[int]:
+    return list(json.loads(stack.home.instance_file.read_text())["ports"].values())
