@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 
 from bench.harness import Bench, BenchError, Goal, Result, interleaved, measurement, median, spread
 from bench.peers import Peer, PeerUnavailable, python_of
+from bench.process_tree import machine_cpu_seconds
 from bench.replay import Replay, replaying
 from bench.subject import Subject
 
@@ -38,6 +40,7 @@ class Sample:
     wall_s: float
     cpu_s: float
     server_cpu_s: float
+    others_cpu_s: float  # of whatever else ran on the machine
     written: Written
 
     @property
@@ -93,19 +96,17 @@ def cryo_ingest_orchestrated(bench: Bench) -> Iterator[Result]:
 
 
 def _wall(runs: Compared, goal: Goal | None = None) -> Result:
-    shares = [_server_share(side) for side in (runs.ours, runs.cryo) if side]
-    note = "replay server busy " + " and ".join(f"{share:.0%}" for share in shares)
-    if max(shares) > _BUSY:
+    samples = [*runs.ours, *runs.cryo]
+    server = max(s.server_cpu_s / s.wall_s for s in samples)
+    others = median(s.others_cpu_s / s.wall_s for s in samples)
+    note = f"others used {others:.1f} of {os.cpu_count()} cores, the replay server {server:.1f}"
+    if server > _BUSY:
         note += ": IT MAY BE THE BOTTLENECK"
     return runs.result("wall", "s", lambda s: s.wall_s, goal, note)
 
 
 def _cpu(runs: Compared, goal: Goal | None = None) -> Result:
     return runs.result("cpu", "CPU s", lambda s: s.cpu_s, goal)
-
-
-def _server_share(samples: list[Sample]) -> float:
-    return median(s.server_cpu_s / s.wall_s for s in samples)
 
 
 def _compare(bench: Bench, name: str) -> Compared:
@@ -137,11 +138,13 @@ def _sampler(bench: Bench, replay: Replay, subject: Subject, files: str) -> Call
     def sample() -> Sample:
         output.mkdir()
         replay.cpu_s_since_last()
+        before_s = machine_cpu_seconds()
         done = subject.run(start=1, end=BLOCKS, output=str(output))
-        server_cpu_s = replay.cpu_s_since_last()
+        server_s = replay.cpu_s_since_last()
+        others_s = machine_cpu_seconds() - before_s - server_s - done["cpu_s"]
         written = _written(output, files)
         shutil.rmtree(output)
-        return Sample(done["wall_s"], done["cpu_s"], server_cpu_s, written)
+        return Sample(done["wall_s"], done["cpu_s"], server_s, max(0.0, others_s), written)
 
     return sample
 

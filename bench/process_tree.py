@@ -1,4 +1,4 @@
-"""CPU seconds of a process with everything it started."""
+"""CPU seconds: of a process with everything it started, and of the whole machine."""
 
 from __future__ import annotations
 
@@ -17,3 +17,10 @@ def cpu_seconds(pid: int) -> float:
             times = process.cpu_times()
             total += times.user + times.system + times.children_user + times.children_system
     return total
+
+
+def machine_cpu_seconds() -> float:
+    """Of everything that runs here. What the measured processes did not use, others did."""
+    times = psutil.cpu_times()
+    idle = times.idle + times.iowait
+    return float(sum(times) - idle - times.guest - times.guest_nice)  # guests are in user

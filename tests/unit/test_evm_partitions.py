@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +25,7 @@ def test_partitions_cover_the_range_once_with_whole_batches(
     )
     assert found[0].start == blocks.start
     assert found[-1].end == blocks.end
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert after.start == before.end + 1
         assert len(before) % batch_blocks == 0
     assert len(found) <= min(2 * cores, max_partitions)

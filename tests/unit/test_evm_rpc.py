@@ -64,9 +64,10 @@ def test_retry_after_is_waited_for() -> None:
 
 def test_a_retry_after_beyond_reason_is_left_to_the_next_attempt() -> None:
     clock = Clock()
-    with scripted_rpc(echo, Raw(status=429, headers={"Retry-After": "86400"})) as node:
-        with pytest.raises(RpcUnreachable, match="HTTP 429") as caught:
-            RpcClient(node.url, sleep=clock).call("eth_echo", 1)
+    tomorrow = Raw(status=429, headers={"Retry-After": "86400"})
+    refusal = pytest.raises(RpcUnreachable, match="HTTP 429")
+    with scripted_rpc(echo, tomorrow) as node, refusal as caught:
+        RpcClient(node.url, sleep=clock).call("eth_echo", 1)
     assert caught.value.facts == {"retry_after_s": 86400.0}
     assert clock.slept == []
 
@@ -82,7 +83,7 @@ def test_faults_that_last_end_after_bounded_tries() -> None:
 def test_a_node_that_hangs_is_given_up_after_the_timeout() -> None:
     with scripted_rpc(echo, HANG) as node:
         client = RpcClient(node.url, timeout_s=0.05, backoff_s=())
-        with pytest.raises(RpcUnreachable, match="did not answer within 0.05 s"):
+        with pytest.raises(RpcUnreachable, match=r"did not answer within 0\.05 s"):
             client.call("eth_echo", 1)
 
 
@@ -109,7 +110,7 @@ def test_a_connection_that_the_node_closed_meanwhile_costs_no_wait() -> None:
 def test_another_chain_is_named_with_both_ids_and_not_tried_again() -> None:
     with scripted_rpc(lambda *_: "0x1") as node:
         client = RpcClient(node.url)
-        with pytest.raises(WrongChain, match="asks for chain 31337.*serves chain 1") as caught:
+        with pytest.raises(WrongChain, match=r"asks for chain 31337.*serves chain 1") as caught:
             client.check_chain(31337)
         client.close()
     assert not caught.value.retryable

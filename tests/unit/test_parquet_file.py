@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +12,7 @@ import pytest
 from trace_platform.domain.errors import DiskFull
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.operators import parquet_file
-from trace_platform.operators.parquet_file import ParquetFile
+from trace_platform.operators.parquet_file import ParquetFile, WrittenFile
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("data", pa.binary())])
 PREFIX = "s3://data/out/"
@@ -26,11 +27,15 @@ def _open(root: Path) -> ParquetFile:
     return ParquetFile(LocalStore(str(root)), PREFIX, "x.parquet", SCHEMA, frozenset({"data"}))
 
 
+def _write(root: Path, batches: list[Any]) -> WrittenFile:
+    with _open(root) as file:
+        for batch in batches:
+            file.write(batch)
+        return file.close()
+
+
 def test_the_facts_are_those_of_the_file(tmp_path: Path) -> None:
-    with _open(tmp_path) as file:
-        file.write(_batch(0, 10))
-        file.write(_batch(10, 5))
-        facts = file.close()
+    facts = _write(tmp_path, [_batch(0, 10), _batch(10, 5)])
     body = (tmp_path / "data/out/x.parquet").read_bytes()
     assert facts.name == "x.parquet"
     assert facts.bytes == len(body)
@@ -40,8 +45,7 @@ def test_the_facts_are_those_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_file_without_rows_still_has_its_columns(tmp_path: Path) -> None:
-    with _open(tmp_path) as file:
-        facts = file.close()
+    facts = _write(tmp_path, [])
     assert facts.rows == 0
     assert pq.read_table(tmp_path / "data/out/x.parquet").schema.equals(SCHEMA)
 
@@ -50,10 +54,7 @@ def test_rows_are_written_in_groups_as_they_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet_file, "_GROUP_ROWS", 100)
-    with _open(tmp_path) as file:
-        for start in range(0, 500, 50):
-            file.write(_batch(start, 50))
-        file.close()
+    _write(tmp_path, [_batch(start, 50) for start in range(0, 500, 50)])
     assert pq.ParquetFile(tmp_path / "data/out/x.parquet").metadata.num_row_groups == 5
 
 
@@ -63,15 +64,11 @@ def test_a_full_disk_is_named_and_leaves_no_file(tmp_path: Path) -> None:
     target.parent.mkdir(parents=True)
     target.symlink_to("/dev/full")
     with pytest.raises(DiskFull, match=r"no space left to write x\.parquet"):
-        with _open(tmp_path) as file:
-            for start in range(0, 10_000, 1000):
-                file.write(_batch(start, 1000))
-            file.close()
+        _write(tmp_path, [_batch(start, 1000) for start in range(0, 10_000, 1000)])
     assert list(target.parent.iterdir()) == []
 
 
 def test_any_failure_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), _open(tmp_path) as file:
-        file.write(_batch(0, 10))
-        raise KeyError
+    with pytest.raises(AttributeError):
+        _write(tmp_path, [_batch(0, 10), "no batch"])
     assert list((tmp_path / "data/out").iterdir()) == []

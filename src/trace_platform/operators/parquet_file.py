@@ -85,7 +85,8 @@ class ParquetFile:
     def close(self) -> WrittenFile:
         if self._waiting_rows:
             self._flush()
-        assert self._writer is not None and self._sink is not None
+        assert self._writer is not None
+        assert self._sink is not None
         with self._no_space():
             self._writer.close()
             self._sink.close()
