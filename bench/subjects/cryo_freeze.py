@@ -24,7 +24,7 @@ def prepared(url: str, _: str) -> Iterator[Work]:
             blocks=[span],
             rpc=url,
             output_dir=request["output"],
-            no_verbose=True,
+            verbose=False,
         )
         return {"wall_s": time.perf_counter() - started}
 

@@ -17,7 +17,7 @@ from trace_platform.app.home import Home
 from trace_platform.app.lite_stack import running
 from trace_platform.app.settings import load_settings
 
-_POLL_S = 0.02
+_POLL_S = 0.1
 _DAG = """\
 name: {name}
 jobs:
@@ -45,26 +45,26 @@ def prepared(url: str, directory: str) -> Iterator[Work]:
     def ingest(request: dict[str, Any]) -> dict[str, Any]:
         name = next(names)
         control_client.deploy(home, _DAG.format(name=name), f"{name}.yaml")
-        started = time.perf_counter()
+        started = time.time()
         control_client.trigger(home, name, "request", request["start"], request["end"])
-        while not _committed(home, name):
-            time.sleep(_POLL_S)
-        wall_s = time.perf_counter() - started
+        completed = _completed_at(home, name)
         for bucket in home.objects.iterdir():
             shutil.move(bucket, request["output"])
-        return {"wall_s": wall_s}
+        return {"wall_s": completed - started}
 
     with running(home, load_settings(home), env={"TRACE_RPC_BENCH": url}):
         yield ingest
 
 
-def _committed(home: Home, name: str) -> bool:
-    status = control_client.dag_status(home, name)
-    counts = next(job.counts for job in status.jobs if job.name == "ingest")
-    if counts.get("Failed"):
-        failed = control_client.tasks(home, name, "Failed").tasks[0]
-        raise RuntimeError(f"the ingest failed: {failed.error_message}")
-    return counts.get("Completed", 0) > 0
+def _completed_at(home: Home, name: str) -> float:
+    """By the database's clock, which is this machine's: asking often would be work of its own."""
+    while True:
+        for task in control_client.tasks(home, name).tasks:
+            if task.status == "Failed":
+                raise RuntimeError(f"the ingest failed: {task.error_message}")
+            if task.completed_at is not None:
+                return task.completed_at.timestamp()
+        time.sleep(_POLL_S)
 
 
 if __name__ == "__main__":

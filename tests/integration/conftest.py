@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,18 @@ def spark_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRun
     runtime.stop()
 
 
+def settled_progress(runtime: SparkRuntime, tag: str) -> tuple[int, int]:
+    """The progress after Spark has told its status tracker all that happened so far."""
+    runtime.session().sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    return runtime.progress(tag)
+
+
 @dataclass
 class Ingest:
     """Runs `cryo_ingest` as the worker would, and reads back what its manifests promise."""
 
     runtime: SparkRuntime
     store: Path
-    tasks: list[TaskContext] = field(default_factory=list)
 
     def task(self, url: str, blocks: BlockRange, **config: Any) -> TaskContext:
         settings = Config.model_validate({"chain_id": 31337, "rpc_pool": "test", **config})
@@ -47,8 +52,7 @@ class Ingest:
         self, task: TaskContext, check: Callable[[], None] = lambda: None, tag: str = "ingest"
     ) -> Result:
         with self.runtime.task_thread(tag) as spark:
-            fields = {name: getattr(task, name) for name in task.__dataclass_fields__}
-            return CryoIngest().run(TaskContext(**{**fields, "spark": spark, "check": check}))
+            return CryoIngest().run(replace(task, spark=spark, check=check))
 
     def manifest(self, task: TaskContext, index: int) -> Manifest:
         body = task.store.get(task.outputs[index].prefix + "_manifest.json")

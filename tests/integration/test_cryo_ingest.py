@@ -7,12 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.conftest import Ingest
+from tests.integration.conftest import Ingest, settled_progress
 from tests.support.scripted_rpc import HANG, Raw, RpcError, ScriptedRpc, scripted_rpc
 from tests.support.tiny_chain import CHAIN_ID, TinyChain, digest
 from trace_platform.domain.block_range import BlockRange
@@ -217,9 +218,8 @@ def test_a_retried_spark_task_writes_beside_the_first_try(tmp_path: Path, ingest
 
 def test_a_task_of_two_inputs_is_refused(ingest: Ingest) -> None:
     task = ingest.task("http://127.0.0.1:1", BlockRange(0, 3))
-    fields = {name: getattr(task, name) for name in task.__dataclass_fields__}
     with pytest.raises(InvalidConfig, match="one input"):
-        CryoIngest().run(TaskContext(**{**fields, "inputs": task.inputs * 2}))
+        CryoIngest().run(replace(task, inputs=task.inputs * 2))
 
 
 @contextmanager
@@ -233,7 +233,7 @@ def _hanging(chain: TinyChain) -> Iterator[tuple[ScriptedRpc, threading.Event]]:
         return chain.answer(method, params)
 
     with scripted_rpc(answer) as node:
-        watch = threading.Thread(target=lambda: (_until(node), asked.set()))
+        watch = threading.Thread(target=_tell_when_asked, args=(node, asked))
         watch.start()
         try:
             yield node, asked
@@ -242,10 +242,11 @@ def _hanging(chain: TinyChain) -> Iterator[tuple[ScriptedRpc, threading.Event]]:
             watch.join()
 
 
-def _until(node: ScriptedRpc) -> None:
-    """Until the second request: the first asks for the chain."""
+def _tell_when_asked(node: ScriptedRpc, asked: threading.Event) -> None:
+    """At the second request: the first asks for the chain."""
     node.asked.acquire()
     node.asked.acquire()
+    asked.set()
 
 
 def test_a_cancelled_attempt_stops_and_seals_nothing(ingest: Ingest) -> None:
@@ -260,7 +261,7 @@ def test_a_cancelled_attempt_stops_and_seals_nothing(ingest: Ingest) -> None:
         with ThreadPoolExecutor(1) as pool:
             running = pool.submit(ingest.run_task, task, check, "stop-me")
             hang.wait()
-            assert ingest.runtime.progress("stop-me") == (0, 4)
+            assert settled_progress(ingest.runtime, "stop-me") == (0, 4)
             stop.set()
             ingest.runtime.cancel("stop-me")
             with pytest.raises(TaskCanceled, match="the task was cancelled"):

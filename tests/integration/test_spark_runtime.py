@@ -6,14 +6,15 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.integration.conftest import settled_progress
 from tests.support.scripted_rpc import HANG, ScriptedRpc, scripted_rpc
-from trace_platform.domain.errors import Unavailable
+from trace_platform.domain.errors import InvalidQuery, Unavailable
 from trace_platform.operators.spark.failures import readable_failures
 from trace_platform.operators.spark.session import SparkRuntime
 
@@ -84,7 +85,7 @@ def test_jobs_of_the_thread_carry_the_tag_and_show_progress(
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(work, "tagged")
         _until_asked(gate, 2)
-        assert spark_runtime.progress("tagged") == (3, 5)
+        assert settled_progress(spark_runtime, "tagged") == (3, 5)
         assert spark_runtime.progress("other") == (0, 0)
         spark_runtime.cancel("other")
         assert not running.done()
@@ -105,6 +106,49 @@ def test_a_task_that_needs_no_spark_starts_none(tmp_path: Path) -> None:
         pass
     assert runtime.jvm_pid is None
     assert not (tmp_path / "unused").exists()
+
+
+def _deny(_: int) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
+def _die(_: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("work", "says"),
+    [
+        (_deny, "the Spark job failed: PermissionError: [Errno 13] Permission denied"),
+        (_die, "Python worker exited unexpectedly (crashed)"),
+    ],
+)
+def test_a_failure_in_a_python_worker_is_one_line(
+    work: Callable[[int], None], says: str, spark_runtime: SparkRuntime
+) -> None:
+    context = spark_runtime.session().sparkContext
+    with pytest.raises(Unavailable) as caught, readable_failures(lambda: None):
+        context.parallelize(range(2), 2).foreach(work)
+    assert says in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("select cast('x' as int)", "[CAST_INVALID_INPUT]"),
+        ("select x from nowhere", "[TABLE_OR_VIEW_NOT_FOUND]"),
+    ],
+)
+def test_a_query_that_cannot_work_is_not_tried_again(
+    statement: str, says: str, spark_runtime: SparkRuntime, capfd: pytest.CaptureFixture[str]
+) -> None:
+    session = spark_runtime.session()
+    with pytest.raises(InvalidQuery) as caught, readable_failures(lambda: None):
+        session.sql(statement).collect()
+    assert says in caught.value.message
+    assert not caught.value.retryable
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_killed_jvm_is_noticed_and_started_again(
@@ -187,7 +231,7 @@ def test_a_failed_start_is_named_and_can_be_tried_again(tmp_path: Path) -> None:
     java.chmod(0o755)
     script = """
         import sys
-        from trace_platform.domain.errors import Unavailable
+        from trace_platform.domain.errors import InvalidQuery, Unavailable
         from trace_platform.operators.spark.session import SparkRuntime
 
         runtime = SparkRuntime(sys.argv[1], master="local[1]")

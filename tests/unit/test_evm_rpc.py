@@ -192,7 +192,10 @@ def test_no_error_ever_shows_the_key(fault: object, place: str) -> None:
         assert f"http://127.0.0.1:{node.port}" in caught.value.message
 
 
-@pytest.mark.parametrize("url", ["", "ftp://host/x", f"http://host:{KEY}/", KEY, "http:///x"])
+@pytest.mark.parametrize(
+    "url",
+    ["", "ftp://host/", f"http://host:{KEY}/", KEY, "http:///x", f"http://h/é{KEY}", "http://h/ x"],
+)
 def test_a_url_that_is_none_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(InvalidConfig) as caught:
         RpcClient(url)

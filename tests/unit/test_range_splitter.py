@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,9 +52,7 @@ def test_a_cursor_is_no_range(tmp_path: Path) -> None:
     cursor = task.inputs[0].model_copy(
         update={"cursor": 5, "start": None, "end": None, "partition_key": None}
     )
-    bent = type(task)(
-        *(getattr(task, f) if f != "inputs" else (cursor,) for f in task.__dataclass_fields__)
-    )
+    bent = replace(task, inputs=(cursor,))
     with pytest.raises(InvalidConfig, match="block range"):
         RangeSplitter().run(bent)
 

@@ -68,6 +68,16 @@ def dsn(home: Home, settings: Settings, instance: Instance, role: str) -> str:
     return _embedded(instance, database.name, role, password)
 
 
+def addresses(settings: Settings) -> dict[str, str]:
+    """Where external databases are, for processes that log in as their own role: the DSNs that
+    were given hold an administrator's password, which no process needs once all is prepared."""
+    return {
+        f"TRACE_{database.setting.upper()}": _without_login(external, database)
+        for database in (STATE, DATA)
+        if (external := _external(settings, database))
+    }
+
+
 def admin_dsn(home: Home, instance: Instance, database: str = "postgres") -> str:
     """The superuser of the embedded server. Only preparation uses it."""
     return _embedded(instance, database, ADMIN, admin_password(home))
@@ -157,6 +167,11 @@ def _refuse_shared_database(settings: Settings) -> None:
             "postgres.state_dsn and postgres.data_dsn name the same database",
             hint="create a second one: workers must never reach the state",
         )
+
+
+def _without_login(text: str, database: Database) -> str:
+    kept = {k: v for k, v in _parsed(text, database).items() if k not in ("user", "password")}
+    return make_conninfo(**{name: str(value) for name, value in kept.items()})
 
 
 def _parsed(text: str, database: Database) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -11,7 +10,7 @@ from typing import Any
 import yaml
 
 from trace_platform.app.instance import HOST, Instance
-from trace_platform.app.process import ProcessSpec
+from trace_platform.app.process import ProcessSpec, answers
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.operators.evm.rpc import RpcClient
 
@@ -86,9 +85,7 @@ def devchain_process(instance: Instance, plan: Demo) -> ProcessSpec:
     port = instance.port("devchain")
     command = [sys.executable, "-m", "trace_platform.cli", "devchain"]
     command += ["--port", str(port), "--blocks", str(len(plan.span))]
-    return ProcessSpec(
-        name="devchain", command=lambda: command, port=port, serves=lambda _pid: _answers(port)
-    )
+    return ProcessSpec(name="devchain", command=lambda: command, port=port, serves=answers(port))
 
 
 def _newest(last: int, blocks: int) -> BlockRange:
@@ -115,9 +112,3 @@ def _example_for(name: str, chain_id: int) -> str:
             job["config"]["chain_id"] = chain_id
     dag["publish"] = {f"{name}_{key}": value for key, value in dag["publish"].items()}
     return yaml.safe_dump(dag, sort_keys=False)
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex((HOST, port)) == 0

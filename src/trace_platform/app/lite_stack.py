@@ -18,8 +18,8 @@ from trace_platform.drivers.lite.certificates import ensure_certificates
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
 
 SERVED = ("dispatcher", "worker", "query")
-# The worker starts a JVM first.
-_READY_S = {"worker": 180.0}
+# Only the worker talks to nodes: their URLs may hold keys.
+_RPC = "TRACE_RPC_"
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def lite_stages(
     env: Mapping[str, str] | None = None,
 ) -> list[Stage]:
     """Postgres unless it is external, then its databases, then everything that needs them."""
-    served = [serve_process(home, instance, name, env) for name in names]
+    served = [serve_process(home, settings, instance, name, env or {}) for name in names]
 
     def prepare() -> None:
         # Before its clients start: they read the CA's file at once.
@@ -70,16 +70,18 @@ def lite_stages(
 
 
 def serve_process(
-    home: Home, instance: Instance, name: str, env: Mapping[str, str] | None = None
+    home: Home, settings: Settings, instance: Instance, name: str, env: Mapping[str, str]
 ) -> ProcessSpec:
-    """`trace serve NAME` as a process of the supervisor."""
+    """`trace serve NAME` as a process of the supervisor, with what it needs to know and no more."""
     command = [sys.executable, "-m", "trace_platform.cli", "serve", name, "--home", str(home.root)]
+    hidden = () if name == "worker" else (_RPC,)
+    given = {key: value for key, value in env.items() if not key.startswith(hidden)}
     return ProcessSpec(
         name=name,
         command=lambda: command,
         port=instance.ports.get(name),
-        ready_s=_READY_S.get(name, 60.0),
-        env=env or {},
+        env=given | databases.addresses(settings),
+        hidden=hidden,
     )
 
 

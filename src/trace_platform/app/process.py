@@ -50,7 +50,9 @@ class ProcessSpec:
     stop_signal: signal.Signals = signal.SIGTERM
     sweep: Callable[[], None] | None = None
     serves: Callable[[int], bool] | None = None
+    # Over what is inherited; variables that start with one of `hidden` are not inherited.
     env: Mapping[str, str] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +243,8 @@ class Keeper:
         return False
 
     def _env(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name not in _UNWANTED_ENV}
+        hidden = (*_UNWANTED_ENV, *self.spec.hidden)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
         # TRACE_HOME is also the mark by which leftovers are recognised.
         ours = {"TRACE_HOME": str(self._home.root), "PYTHONUNBUFFERED": "1"}
         return {**kept, **self.spec.env, **ours}

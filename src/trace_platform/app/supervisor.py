@@ -62,6 +62,7 @@ class Supervisor:
         self._lock = HomeLock.take(self._home)
         try:
             self._clean_up()
+            self._check_ports()
             for stage in self._stages:
                 self._run(stage)
         except BaseException:
@@ -86,12 +87,14 @@ class Supervisor:
         assert self._lock
         empty_run(self._home, self._lock)
 
-    def _run(self, stage: Stage) -> None:
-        for spec in stage.processes:
+    def _check_ports(self) -> None:
+        for spec in (spec for stage in self._stages for spec in stage.processes):
             if spec.sweep:
                 spec.sweep()  # what a crash left may still hold the port
             if spec.port is not None:
                 check_port(spec.name, spec.port)
+
+    def _run(self, stage: Stage) -> None:
         started = [Keeper(spec, self._home, self._report) for spec in stage.processes]
         for keeper in started:
             self._keepers.append(keeper)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 import tempfile
@@ -32,9 +31,8 @@ COMMANDS = (
     Command("logs", "logs", "logs", "Show what the processes logged."),
     Command("doctor", "doctor", "doctor", "Check this machine, and say how to mend it."),
     Command("demo", "demo", "demo", "Run an example from a chain to a query."),
-    Command("plan", "plan", "plan", "Show what a deployment would change."),
     Command("deploy", "deploy", "deploy", "Deploy a DAG."),
-    Command("sources", "sources", "sources", "Show the sources of a DAG, or run one."),
+    Command("sources", "sources", "sources", "Make a source of a DAG emit."),
     Command("query", "query", "query", "Query published datasets with SQL."),
     Command("devchain", "devchain", "devchain", "Serve a development chain."),
     Command("serve", "serve", "serve", "Run one process in the foreground."),
@@ -46,17 +44,17 @@ class LazyCommands(TyperGroup):
     """`trace --help` imports none of the commands."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [command.name for command in COMMANDS if _exists(command)]
+        return [command.name for command in COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         for command in COMMANDS:
-            if command.name == cmd_name and _exists(command):
+            if command.name == cmd_name:
                 return _load(command)
         return None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(each.name, each.help) for each in COMMANDS if _exists(each)])
+            formatter.write_dl([(each.name, each.help) for each in COMMANDS])
 
 
 app = typer.Typer(
@@ -98,10 +96,6 @@ def _keep_traceback() -> str:
     with os.fdopen(descriptor, "w") as file:
         file.write(mask_text(traceback.format_exc()))
     return path
-
-
-def _exists(command: Command) -> bool:
-    return importlib.util.find_spec(f"{__name__}.{command.module}") is not None
 
 
 def _load(command: Command) -> Any:

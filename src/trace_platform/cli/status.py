@@ -37,9 +37,13 @@ def _show(home: str, found: InstanceStatus) -> None:
 
     console = Console()
     if found.supervisor:
-        console.print(f"running in {home} (supervisor pid {found.supervisor})", highlight=False)
+        console.print(
+            f"running in {home} (supervisor pid {found.supervisor})",
+            highlight=False,
+            soft_wrap=True,
+        )
     else:
-        console.print(f"nothing runs in {home}", highlight=False)
+        console.print(f"nothing runs in {home}", highlight=False, soft_wrap=True)
     if found.processes:
         console.print(_table(found))
     if not found.supervisor and found.processes:

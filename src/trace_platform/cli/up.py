@@ -97,6 +97,6 @@ def _detached(home: Home, spark_master: str | None) -> None:
 
 
 def _show_ready(console: Console, home: Home, instance: Instance) -> None:
-    console.print(f"\nTrace is ready in {home.root}", highlight=False)
+    console.print(f"\nTrace is ready in {home.root}", highlight=False, soft_wrap=True)
     for name in ("dispatcher", "query"):
-        console.print(f"  {name:<10} {instance.url(name)}", highlight=False)
+        console.print(f"  {name:<10} {instance.url(name)}", highlight=False, soft_wrap=True)

@@ -139,8 +139,25 @@ async def test_a_repeated_report_is_answered_like_the_first(plane: ControlPlane)
     before = everything(plane)
     await plane.complete(claimed, outputs=[output])
     assert everything(plane) == before
+    for other in ({"status": "Failed"}, *broken_fences(claimed)):
+        with pytest.raises(StaleFence):
+            await plane.complete(claimed, **other)
+    assert everything(plane) == before
+
+
+@pytest.mark.parametrize("end", ["Completed", "Failed", "Canceled"])
+async def test_an_attempt_that_ended_can_do_nothing_more(plane: ControlPlane, end: str) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    await plane.complete(claimed, status=end)
+    before = everything(plane)
+    for other in {"Completed", "Failed", "Canceled"} - {end}:
+        with pytest.raises(StaleFence):
+            await plane.complete(claimed, status=other)
     with pytest.raises(StaleFence):
-        await plane.complete(claimed, status="Failed")
+        await heartbeat(plane.me.state, HeartbeatRequest(**fence_fields(claimed)))
+    request = EventsRequest(**fence_fields(claimed), events=[range_event(claimed, 0, 9)])
+    with pytest.raises(StaleFence):
+        await record_events(plane.me.state, request)
     assert everything(plane) == before
 
 

@@ -22,7 +22,6 @@ class Database:
             min_size=1,
             max_size=max_connections,
             timeout=wait_s,
-            reconnect_timeout=0,
             kwargs={"row_factory": dict_row, "connect_timeout": 5},
             check=AsyncConnectionPool.check_connection,
             open=False,

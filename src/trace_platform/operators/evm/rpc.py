@@ -303,7 +303,8 @@ def _parse(url: str) -> SplitResult:
         _ = parts.port  # raises for a port that is no number
     except ValueError:
         parts = SplitResult("", "", "", "", "")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    plain = re.fullmatch(r"[!-~]+", url) is not None  # what is outside ASCII has to be encoded
+    if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
         raise InvalidConfig(
             "the rpc_pool's URL is not an http or https URL", hint="write http://HOST:PORT/…"
         )

@@ -6,12 +6,20 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator
 
-from trace_platform.domain.errors import TaskCanceled, TraceError, Unavailable
+from trace_platform.domain.errors import InvalidQuery, TaskCanceled, TraceError, Unavailable
+
+# The SQL standard's classes of states: data exceptions, and statements that mean nothing.
+_BLAMES_THE_QUERY = re.compile(r"SQLSTATE: (22|42)")
+_LEAD_IN = re.compile(
+    r"^(: |Caused by: )?(org\.apache\.spark\.SparkException: )?"
+    r"(Job aborted due to stage failure: .*most recent failure: Lost task [^:]*: )?"
+)
 
 
 @contextlib.contextmanager
 def readable_failures(check: Callable[[], None]) -> Iterator[None]:
-    """Around a Spark action: its failure becomes TaskCanceled, TaskTimedOut or Unavailable."""
+    """Around a Spark action. What a new attempt may mend is Unavailable; what the SQL or the data
+    is to blame for is InvalidQuery; a job that was cancelled is what `check` says."""
     try:
         yield
     except TraceError:
@@ -31,12 +39,13 @@ def _named(error: Exception) -> TraceError:
         )
     if isinstance(error, OSError | EOFError):
         return Unavailable("the connection to Spark's JVM broke while the task ran")
-    return Unavailable(f"the Spark job failed: {_telling_line(text)}")
+    said = f"the Spark job failed: {_telling_line(text)}"
+    return InvalidQuery(said) if _BLAMES_THE_QUERY.search(text) else Unavailable(said)
 
 
 def _telling_line(text: str) -> str:
-    """The Python error at the end of a worker's traceback, else the first line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    """The Python error at the end of a worker's traceback, else the first error that is named."""
+    lines = [_LEAD_IN.sub("", line.strip()) for line in text.splitlines() if line.strip()]
     named = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception): ", line)]
     python = [line for line in named if not line.startswith(("org.apache", "py4j", "java"))]
-    return ((python[-1:] or named or lines or ["no reason given"])[0])[:500]
+    return (python[-1:] or named or lines or ["no reason given"])[0][:500]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -151,6 +153,9 @@ class SparkRuntime:
             _LOG4J.format(log=self._scratch / "spark.log")
         )
         os.environ.update(self._environment())
+        # They write a stack trace of every error that they raise to standard error as well.
+        for noisy in ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
 
     def _environment(self) -> dict[str, str]:
         """What pyspark reads from the process's environment, and hands to the JVM."""
@@ -226,7 +231,8 @@ class SparkRuntime:
         if jvm is not None:
             _end(jvm)
         if self._sockets is not None:
-            _remove_sockets(self._sockets)
+            # Python workers that are on their way out remove their own sockets meanwhile.
+            shutil.rmtree(self._sockets, ignore_errors=True)
             self._sockets = None
 
     def _last_words(self) -> str:
@@ -292,13 +298,6 @@ def _socket_dir(scratch: Path) -> str:
     """A directory that only this user can enter, with a path short enough for sockets."""
     parent = scratch if len(str(scratch)) < _MAX_SOCKET_DIR - 12 else None
     return tempfile.mkdtemp(prefix="py", dir=parent)
-
-
-def _remove_sockets(directory: str) -> None:
-    with contextlib.suppress(OSError):
-        for name in os.listdir(directory):
-            os.unlink(os.path.join(directory, name))
-        os.rmdir(directory)
 
 
 def _import_what_tasks_need(_: int) -> None:
