@@ -60,7 +60,8 @@ def test_the_example_is_a_valid_dag() -> None:
         (
             "chunk_blocks: 10",
             "chunk_block: 10",
-            "dag.yaml:15:15: jobs[1].config.chunk_block: unknown field; did you mean 'chunk_blocks'?",
+            "dag.yaml:15:15: jobs[1].config.chunk_block: unknown field; "
+            "did you mean 'chunk_blocks'?",
         ),
         (
             "{ kind: manual }",
