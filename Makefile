@@ -12,12 +12,12 @@ $(V)/.run-installed: requirements/run.lock pyproject.toml
 	  { echo "Trace needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "Setting up .venv (the first time takes a minute or two) ..."
 	@test -x $(V)/python || $(PYTHON) -m venv .venv
-	@$(V)/python -m pip install -q --disable-pip-version-check -r requirements/run.lock
-	@$(V)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@$(V)/python -m pip install -qq --disable-pip-version-check -r requirements/run.lock
+	@$(V)/python -m pip install -qq --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 $(V)/.dev-installed: $(V)/.run-installed requirements/dev.lock
-	@$(V)/python -m pip install -q --disable-pip-version-check -r requirements/dev.lock
+	@$(V)/python -m pip install -qq --disable-pip-version-check -r requirements/dev.lock
 	@touch $@
 
 demo: $(V)/.run-installed
