@@ -44,7 +44,8 @@ def _install(place: Path) -> Path:
     # Installed beside and renamed: a run that is killed leaves no half of it behind.
     fresh = Path(tempfile.mkdtemp(prefix="anvil-", dir=place.parent))
     npm = Path(sys.executable).with_name("npm")
-    options = ["--prefix", str(fresh), "--no-audit", "--no-fund"]
+    # The binary is in the package; its install script would look for a node on PATH.
+    options = ["--prefix", str(fresh), "--no-audit", "--no-fund", "--ignore-scripts"]
     command = [str(npm), "install", *options, PACKAGE]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=240)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = "cryo==0.3.2"
+from bench.ingest import CRYO
+from bench.peers import PeerUnavailable, python_of
 
 _FREEZE = """
 import sys, cryo
@@ -25,21 +23,10 @@ cryo.freeze(
 
 
 def cryo_python() -> Path:
-    place = ROOT / ".tools" / "cryo"
-    python = place / "bin" / "python"
-    if (place / "installed").exists():
-        return python
     try:
-        place.parent.mkdir(exist_ok=True)
-        shutil.rmtree(place, ignore_errors=True)
-        _run([sys.executable, "-m", "venv", place])
-        _run([python, "-m", "pip", "install", "--quiet", PACKAGE])
-        _run([python, "-c", "import cryo"])
-        (place / "installed").touch()
-    except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", None) or str(error)
-        pytest.skip(f"cannot install {PACKAGE}: {said.strip()[-300:]}")
-    return python
+        return python_of(CRYO)
+    except PeerUnavailable as error:
+        pytest.skip(str(error))
 
 
 def cryo_tables(url: str, start: int, end: int, out: Path) -> dict[str, pa.Table]:

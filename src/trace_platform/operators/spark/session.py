@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 import shutil
@@ -295,9 +296,19 @@ def _stage_ids(job: Any) -> list[int]:
 
 
 def _socket_dir(scratch: Path) -> str:
-    """A directory that only this user can enter, with a path short enough for sockets."""
-    parent = scratch if len(str(scratch)) < _MAX_SOCKET_DIR - 12 else None
-    return tempfile.mkdtemp(prefix="py", dir=parent)
+    """An empty directory that only this user can enter, with a path short enough for sockets.
+
+    Its name follows from `scratch`, so that a start clears what a killed predecessor left.
+    """
+    if len(str(scratch)) < _MAX_SOCKET_DIR - len("/sockets"):
+        place = scratch / "sockets"
+    else:
+        name = hashlib.sha256(str(scratch).encode()).hexdigest()[:12]
+        place = Path(tempfile.gettempdir(), f"trace-{name}")
+    if place.is_dir() and not place.is_symlink() and place.stat().st_uid == os.getuid():
+        shutil.rmtree(place)
+    place.mkdir(mode=0o700)
+    return str(place)
 
 
 def _import_what_tasks_need(_: int) -> None:
