@@ -81,6 +81,9 @@ class Attempt:
             self.stop(error)
         except Unavailable as error:
             self._log.warning("heartbeat_waits", reason=error.message)
+        except Exception:
+            # One attempt's trouble must not cost the others their leases.
+            self._log.exception("heartbeat_failed")
         else:
             if answer.directive == "cancel":
                 self.stop(TaskCanceled("canceled on request"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable
 from uuid import UUID
 
@@ -11,19 +12,20 @@ import structlog
 
 from trace_platform.domain.errors import TraceError, Unavailable, WorkerStopped
 from trace_platform.drivers.queue import Message, QueueReceiver
-from trace_platform.wire.task import Claimed
+from trace_platform.wire.task import Claimed, NotClaimed
 from trace_platform.worker.attempt import Attempt
 from trace_platform.worker.dispatcher_client import DispatcherClient
 from trace_platform.worker.resources import Resources
 
 log = structlog.get_logger()
 
-# How long a received message stays hidden: only until its claim is answered.
-VISIBILITY_S = 30.0
+# How long a received message stays hidden: a little longer than its claim takes.
+VISIBILITY_S = 5.0
 IDLE_POLL_S = (0.02, 0.5)
 STOP_GRACE_S = 10.0
 # A directive, such as cancel, reaches the worker with its next beat.
 MAX_BEAT_S = 5.0
+TICK_S = 0.25
 
 
 class Worker:
@@ -69,15 +71,13 @@ class Worker:
             except Unavailable as error:
                 log.warning("poll_waits", reason=error.message)
                 pause_s = IDLE_POLL_S[1]
-            except TraceError as error:
-                log.error("claim_refused", code=error.code, reason=error.message)
             if not started:
                 self._slots.release()
                 self._stopping.wait(pause_s)
 
     def _start(self, message: Message) -> bool:
         """Whether an attempt runs now. The message is only a hint: it is done with either way."""
-        answer = self._dispatcher.claim(UUID(message.body["task_id"]), self._worker_id)
+        answer = self._claim(message)
         if isinstance(answer, Claimed):
             self._launch(answer)
         try:
@@ -86,6 +86,17 @@ class Worker:
             # It comes back, and its claim is refused.
             log.warning("ack_lost", reason=error.message)
         return isinstance(answer, Claimed)
+
+    def _claim(self, message: Message) -> Claimed | NotClaimed | None:
+        """None for what is no wake-up of ours, and for a claim that the dispatcher refuses."""
+        try:
+            task_id = UUID(str(message.body.get("task_id")))
+            return self._dispatcher.claim(task_id, self._worker_id)
+        except Unavailable:
+            raise  # the message comes back
+        except (TraceError, ValueError) as error:
+            log.error("wake_up_dropped", reason=str(error), message=message.body)
+            return None
 
     def _launch(self, claimed: Claimed) -> None:
         attempt = Attempt(claimed, self._dispatcher, self._resources)
@@ -106,20 +117,17 @@ class Worker:
 
     def _heartbeats(self) -> None:
         """Three beats per lease, so that one lost beat costs nothing."""
-        beats: dict[Attempt, float] = {}
-        elapsed = 0.0
-        tick_s = 0.5
+        next_beat: dict[Attempt, float] = {}
         while True:
-            threading.Event().wait(tick_s)
-            elapsed += tick_s
+            time.sleep(TICK_S)
             attempts = self._attempts()
-            beats = {a: beats.get(a, elapsed) for a in attempts}
+            next_beat = {attempt: next_beat.get(attempt, 0.0) for attempt in attempts}
             for attempt in attempts:
                 attempt.stop_when_late()
-                if elapsed >= beats[attempt]:
+                if time.monotonic() >= next_beat[attempt]:
                     attempt.beat()
                     every_s = attempt.claimed.task.heartbeat_timeout_seconds / 3
-                    beats[attempt] = elapsed + min(every_s, MAX_BEAT_S)
+                    next_beat[attempt] = time.monotonic() + min(every_s, MAX_BEAT_S)
 
     def _attempts(self) -> list[Attempt]:
         with self._lock:

@@ -1,0 +1,243 @@
+"""The worker against a real dispatcher and queue: it decides nothing and loses nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from tests.support.control_plane import SECRETS
+from tests.support.probe_operator import behave
+from tests.support.served_dispatcher import ServedDispatcher
+from tests.support.stack import wait_for
+from trace_platform.dispatcher.cancel_task import cancel_task
+from trace_platform.domain.errors import BadInput, RpcUnreachable
+from trace_platform.drivers.lite.local_store import LocalStore
+from trace_platform.drivers.lite.pgqueue import PgQueueReceiver
+from trace_platform.operators import registry
+from trace_platform.operators.contract import Result, TaskContext
+from trace_platform.operators.spark.session import SparkRuntime
+from trace_platform.worker.dispatcher_client import DispatcherClient
+from trace_platform.worker.resources import Resources
+from trace_platform.worker.serve import Worker
+
+DAG = """
+name: probe
+defaults:
+  {{ max_attempts: {attempts}, heartbeat_timeout_seconds: {lease}, timeout_seconds: {limit} }}
+jobs:
+  - {{ name: request, activation: source, source: {{ kind: manual }} }}
+  - name: work
+    activation: reactive
+    runtime: ecs_platform
+    operator: probe
+    inputs: [{{ from: {{ job: request }} }}]
+"""
+
+
+class Rig:
+    """A dispatcher, a queue and a worker with two slots."""
+
+    def __init__(self, dsns: Any, folder: Path) -> None:
+        self.dispatcher = ServedDispatcher(dsns, folder)
+        self.dispatcher.start()
+        self._owner = dsns.owner
+        self._queue = PgQueueReceiver(dsns.queue)
+        self._client = DispatcherClient(
+            self.dispatcher.url, SECRETS.worker_token, self.dispatcher.tls.ca
+        )
+        self.worker = Worker(
+            "test-worker",
+            "ecs_platform",
+            2,
+            self._queue,
+            self._client,
+            Resources(LocalStore(str(folder)), {}, SparkRuntime(folder / "spark")),
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        threading.Thread(target=self.worker._heartbeats, daemon=True).start()
+        self.worker._poll()
+        self.worker._drain()
+
+    def start(
+        self, end: int = 9, *, attempts: int = 1, lease: float = 5, limit: float = 60
+    ) -> None:
+        yaml = DAG.format(attempts=attempts, lease=lease, limit=limit)
+        self.dispatcher.run(lambda plane: plane.deploy(yaml))
+        self.dispatcher.run(lambda plane: plane.trigger(0, end, "probe", "request"))
+
+    def sql(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
+        with psycopg.connect(self._owner, row_factory=dict_row) as connection:
+            cursor = connection.execute(statement, parameters)
+            return cursor.fetchall() if cursor.description else []
+
+    def task(self, status: str) -> dict[str, Any]:
+        """The only task, once it has this status and nothing more is to come."""
+
+        def look() -> dict[str, Any] | None:
+            rows = self.sql(
+                "SELECT * FROM tasks WHERE status = %s AND next_retry_at IS NULL", status
+            )
+            return rows[0] if rows else None
+
+        return wait_for(f"a task that is {status}", look, 30)
+
+    def close(self) -> None:
+        self.worker._stopping.set()
+        self._thread.join(20)
+        self._client.close()
+        self.dispatcher.stop()
+        self._queue.close()
+
+
+@pytest.fixture
+def rig(state_dsns: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    monkeypatch.setitem(registry.OPERATORS, "probe", "tests.support.probe_operator.Probe")
+    opened = Rig(state_dsns, tmp_path)
+    yield opened
+    opened.close()
+
+
+def fail_with(error: Exception) -> Callable[[TaskContext], Result | None]:
+    def run(task: TaskContext) -> Result | None:
+        raise error
+
+    return run
+
+
+def test_a_task_runs_and_completes(rig: Rig) -> None:
+    seen: list[TaskContext] = []
+    behave(lambda task: seen.append(task))
+    rig.start()
+    assert rig.task("Completed")["attempt"] == 1
+    assert (seen[0].inputs[0].start, seen[0].inputs[0].end) == (0, 9)
+
+
+def test_a_failure_that_another_attempt_can_mend_is_retried(rig: Rig) -> None:
+    failures = iter([RpcUnreachable("gone"), RuntimeError("a defect")])
+
+    def run(task: TaskContext) -> None:
+        error = next(failures, None)
+        if error:
+            raise error
+
+    behave(run)
+    rig.start(attempts=3)
+    assert rig.task("Completed")["attempt"] == 3
+    history = rig.sql("SELECT outcome, error_code FROM task_attempts ORDER BY attempt")
+    assert [row["error_code"] for row in history] == ["rpc_unreachable", "operator_crashed", None]
+
+
+def test_a_failure_that_none_can_mend_is_final(rig: Rig) -> None:
+    behave(fail_with(BadInput("wrong", hint="give the right one")))
+    rig.start(attempts=3)
+    task = rig.task("Failed")
+    assert (task["attempt"], task["error_code"]) == (1, "bad_input")
+    assert task["error_message"] == "wrong (give the right one)"
+
+
+def until_stopped(started: threading.Event) -> Callable[[TaskContext], Result | None]:
+    def run(task: TaskContext) -> Result | None:
+        started.set()
+        forever = threading.Event()
+        while not forever.wait(0.02):
+            task.check()
+        return None
+
+    return run
+
+
+def test_a_task_that_runs_too_long_is_stopped(rig: Rig) -> None:
+    behave(until_stopped(threading.Event()))
+    rig.start(limit=0.5)
+    assert rig.task("Failed")["error_code"] == "task_timed_out"
+
+
+def test_cancel_reaches_a_running_task(rig: Rig) -> None:
+    started = threading.Event()
+    behave(until_stopped(started))
+    rig.start(lease=1)
+    assert started.wait(10)
+    (row,) = rig.sql("SELECT id FROM tasks")
+    rig.dispatcher.run(lambda p: cancel_task(p.me.state, p.me.org_id, row["id"]))
+    assert rig.task("Canceled")["error_code"] == "task_canceled"
+
+
+def test_an_outage_longer_than_the_lease_costs_no_work(rig: Rig) -> None:
+    started, go_on = threading.Event(), threading.Event()
+
+    def run(task: TaskContext) -> None:
+        started.set()
+        assert go_on.wait(30)
+
+    behave(run)
+    rig.start(lease=1)
+    assert started.wait(10)
+    rig.dispatcher.stop()
+    rig.sql("UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '1 h'")
+    go_on.set()
+    rig.dispatcher.start()
+    assert rig.task("Completed")["attempt"] == 1
+
+
+def test_an_attempt_that_lost_its_task_is_stopped_and_changes_nothing(rig: Rig) -> None:
+    first, second = threading.Event(), threading.Event()
+    ends: list[str] = []
+
+    def run(task: TaskContext) -> None:
+        if task.attempt == 2:
+            second.set()
+            return
+        try:
+            until_stopped(first)(task)
+        except Exception as error:
+            ends.append(type(error).__name__)
+            raise
+
+    behave(run)
+    rig.start(attempts=2, lease=1)
+    assert first.wait(10)
+    # As if the worker had been frozen past its lease: another attempt takes over.
+    rig.sql(
+        "UPDATE tasks SET status = 'Queued', lease_expires_at = NULL, reaped_at = NULL,"
+        " lease_token = gen_random_uuid(), announced_at = clock_timestamp() - interval '1 h'"
+    )
+    assert second.wait(20)
+    assert rig.task("Completed")["attempt"] == 2
+    wait_for("the first attempt's end", lambda: ends)
+    assert ends == ["StaleFence"]
+    assert rig.task("Completed")["attempt"] == 2
+
+
+def test_garbage_in_the_queue_is_dropped_and_the_worker_goes_on(rig: Rig) -> None:
+    behave(lambda task: None)
+    garbage = [
+        {},
+        {"task_id": "x"},
+        {"task_id": None},
+        {"task_id": "00000000-0000-0000-0000-000000000000"},
+    ]
+    rig.sql("SELECT queue.send('ecs_platform', %s)", Jsonb(garbage))
+    rig.start()
+    rig.task("Completed")
+    wait_for("an empty queue", lambda: rig.sql("SELECT 1 FROM queue.messages") == [])
+
+
+def test_a_stopping_worker_hands_its_work_back(rig: Rig) -> None:
+    started = threading.Event()
+    behave(until_stopped(started))
+    rig.start(attempts=2)
+    assert started.wait(10)
+    rig.worker._stopping.set()
+    rig._thread.join(20)
+    (row,) = rig.sql("SELECT outcome, error_code FROM task_attempts")
+    assert row == {"outcome": "Failed", "error_code": "worker_stopped"}

@@ -1,0 +1,68 @@
+"""The Dispatcher served from a thread, with its loops, so that it can be stopped and started again
+on the same port under a worker's feet. Plain HTTP: TLS is part of the tests of whole instances."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from tests.support.control_plane import ControlPlane
+from trace_platform.dispatcher.api import create_app
+from trace_platform.dispatcher.serve import running_loops
+from trace_platform.drivers.lite.certificates import ensure_certificates
+
+
+class ServedDispatcher:
+    def __init__(self, dsns: Any, folder: Path) -> None:
+        self._dsns = dsns
+        self._folder = folder
+        self.tls = ensure_certificates(folder / "tls")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://localhost:{self.port}"
+
+    def start(self) -> None:
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(20)
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+    def run(self, work: Any) -> Any:
+        """Run a coroutine made by `work(plane)` in the dispatcher's loop."""
+        return asyncio.run_coroutine_threadsafe(work(self.plane), self._loop).result(30)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.plane = await ControlPlane.open(self._dsns, self._folder)
+        config = uvicorn.Config(
+            create_app(self.plane.me),
+            host="127.0.0.1",
+            port=self.port,
+            log_config=None,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = _Server(config, self._ready)
+        async with running_loops(self.plane.me, self.plane.queue, 0.05):
+            await self._server.serve()
+        await self.plane.close()
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: threading.Event) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready.set()
