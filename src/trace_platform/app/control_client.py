@@ -41,7 +41,9 @@ def dag_status(home: Home, dag: str) -> DagStatus:
     return DagStatus.model_validate_json(call(home, "dispatcher", "GET", f"/v1/dags/{dag}"))
 
 
-def tasks(home: Home, dag: str, status: str | None = None, limit: int = 100) -> TaskList:
+def tasks(
+    home: Home, dag: str | None = None, status: str | None = None, limit: int = 100
+) -> TaskList:
     answer = call(home, "dispatcher", "GET", "/v1/tasks", dag_name=dag, status=status, limit=limit)
     return TaskList.model_validate_json(answer)
 

@@ -134,7 +134,8 @@ def _failure(home: Home, plan: Demo) -> TraceError:
     return TraceError(
         f"{len(failed)} task(s) failed; the first: {task.job_name}"
         f" after {task.attempt} attempt(s): [{task.error_code}] {task.error_message}",
-        hint=f"see `trace logs worker --home {home.root}`; what was committed is safe",
+        hint="what was committed is safe; run the demo again, or see the worker's log: "
+        f"{home.logs / 'worker.jsonl'}",
     )
 
 

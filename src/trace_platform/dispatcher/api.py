@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import Depends, FastAPI, Header, Request
+from fastapi import Depends, FastAPI, Header, Query, Request
 
 from trace_platform.dispatcher.cancel_task import cancel_task
 from trace_platform.dispatcher.claim_task import claim_task
@@ -131,9 +131,11 @@ def _user_routes(app: FastAPI, me: Dispatcher) -> None:
 
     @app.get("/v1/tasks", dependencies=[user])
     async def tasks(
-        dag_name: str | None = None, status: str | None = None, limit: int = 100
+        dag_name: str | None = None,
+        status: control.Status | None = None,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> control.TaskList:
-        return await list_tasks(me.state, me.org_id, dag_name, status, min(max(limit, 1), 1000))
+        return await list_tasks(me.state, me.org_id, dag_name, status, limit)
 
     @app.post("/v1/tasks/{task_id}/cancel", dependencies=[user])
     async def cancel(task_id: UUID) -> control.CancelResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -62,11 +62,14 @@ class DagStatus(Strict):
     datasets: list[DatasetStatus]
 
 
+Status = Literal["Queued", "Running", "Completed", "Failed", "Canceled"]
+
+
 class TaskStatus(Strict):
     task_id: UUID
     dag_name: str
     job_name: str
-    status: str
+    status: Status
     attempt: int
     progress: dict[str, Any] | None
     inputs: list[dict[str, Any]]
