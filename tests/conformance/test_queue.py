@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
@@ -65,6 +66,15 @@ async def test_a_stale_receipt_does_not_remove_a_message_that_came_back(queue: P
     (_,) = queue.receiver.receive("q", 1, 0)
     queue.receiver.ack([stale.receipt])
     assert len(queue.receiver.receive("q", 1, 0)) == 1
+
+
+async def test_a_waiting_receiver_hears_of_a_message(queue: Pair) -> None:
+    waiting = asyncio.create_task(asyncio.to_thread(queue.receiver.receive, "q", 1, 60, 60))
+    await queue.sender.send("other", [{"n": 0}])
+    await queue.sender.send("q", [{"n": 1}])
+    (message,) = await asyncio.wait_for(waiting, 30)
+    assert message.body == {"n": 1}
+    assert queue.receiver.receive("q", 1, 60, 0.01) == []
 
 
 async def test_queues_do_not_see_each_other(queue: Pair) -> None:

@@ -23,6 +23,9 @@ class QueueSender(Protocol):
 class QueueReceiver(Protocol):
     """What a worker may do with a queue: a received message comes back unless it is acked."""
 
-    def receive(self, queue: str, limit: int, visibility_s: float) -> list[Message]: ...
+    def receive(
+        self, queue: str, limit: int, visibility_s: float, wait_s: float = 0
+    ) -> list[Message]:
+        """What is visible now; when nothing is, what arrives within `wait_s`."""
 
     def ack(self, receipts: Sequence[str]) -> None: ...

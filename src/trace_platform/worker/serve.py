@@ -21,7 +21,8 @@ log = structlog.get_logger()
 
 # How long a received message stays hidden: a little longer than its claim takes.
 VISIBILITY_S = 5.0
-IDLE_POLL_S = (0.02, 0.5)
+# How long an idle worker waits for a wake-up before it looks whether it is to stop.
+WAIT_S = 0.5
 STOP_GRACE_S = 10.0
 # A directive, such as cancel, reaches the worker with its next beat.
 MAX_BEAT_S = 5.0
@@ -59,21 +60,18 @@ class Worker:
         self._drain()
 
     def _poll(self) -> None:
-        pause_s = IDLE_POLL_S[0]
         while not self._stopping.is_set():
-            if not self._slots.acquire(timeout=0.5):
+            if not self._slots.acquire(timeout=WAIT_S):
                 continue
             started = False
             try:
-                messages = self._queue.receive(self._queue_name, 1, VISIBILITY_S)
+                messages = self._queue.receive(self._queue_name, 1, VISIBILITY_S, WAIT_S)
                 started = bool(messages) and self._start(messages[0])
-                pause_s = IDLE_POLL_S[0] if messages else min(pause_s * 1.5, IDLE_POLL_S[1])
             except Unavailable as error:
                 log.warning("poll_waits", reason=error.message)
-                pause_s = IDLE_POLL_S[1]
+                self._stopping.wait(WAIT_S)
             if not started:
                 self._slots.release()
-                self._stopping.wait(pause_s)
 
     def _start(self, message: Message) -> bool:
         """Whether an attempt runs now. The message is only a hint: it is done with either way."""
