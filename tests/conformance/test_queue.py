@@ -93,6 +93,15 @@ async def test_a_message_nobody_can_handle_ends_in_the_dead_letters(
         assert owner.execute("SELECT body FROM queue.dead_letters").fetchall() == [({"n": 1},)]
 
 
+async def test_a_limit_holds_whatever_the_planner_believes(queue: Pair, state_dsns: Any) -> None:
+    """Statistics of a nearly empty table made a receive of one return them all."""
+    await queue.sender.send("q", [{"n": 0}])
+    with psycopg.connect(state_dsns.owner, autocommit=True) as owner:
+        owner.execute("VACUUM ANALYZE queue.messages")
+    await queue.sender.send("q", [{"n": n} for n in range(1, 41)])
+    assert len(queue.receiver.receive("q", 1, 60)) == 1
+
+
 async def test_a_lost_connection_is_unavailable_and_then_replaced(
     queue: Pair, state_dsns: Any, postgres: Any
 ) -> None:

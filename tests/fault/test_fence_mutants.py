@@ -20,6 +20,12 @@ MUTANTS = [
     ("claim_task", "t.status = 'Queued'", "true"),
     ("claim_task", "t.attempt + 1", "t.attempt"),
     ("claim_task", "reaped_at = NULL,", ""),
+    (
+        "fail_task",
+        "CASE WHEN t.cancel_requested_at IS NULL THEN 'Failed' ELSE 'Canceled' END",
+        "'Failed'",
+    ),
+    ("extend_lease", "clock_timestamp() < t.started_at", "now() > t.started_at"),
     ("hold_fence", "id = :task_id", "true"),
     ("hold_fence", "attempt = :attempt", "true"),
     ("hold_fence", "lease_token = :lease_token", "true"),
@@ -37,7 +43,7 @@ MUTANTS = [
     ("fail_task", "t.attempt = :attempt", "true"),
     ("fail_task", "t.lease_token = :lease_token", "true"),
     ("fail_task", OWNED_T, "true"),
-    ("reap_leases", "lease_expires_at < clock_timestamp()", "true"),
+    ("reap_leases", "lease_expires_at < (SELECT clock_timestamp())", "true"),
     ("ended_outcome", "lease_token = :lease_token", "true"),
 ]
 

@@ -209,7 +209,7 @@ def test_an_attempt_that_lost_its_task_is_stopped_and_changes_nothing(rig: Rig) 
     # As if the worker had been frozen past its lease: another attempt takes over.
     rig.sql(
         "UPDATE tasks SET status = 'Queued', lease_expires_at = NULL, reaped_at = NULL,"
-        " lease_token = gen_random_uuid(), announced_at = clock_timestamp() - interval '1 h'"
+        " lease_token = gen_random_uuid(), announce_again_at = clock_timestamp()"
     )
     assert second.wait(20)
     assert rig.task("Completed")["attempt"] == 2
@@ -235,9 +235,12 @@ def test_garbage_in_the_queue_is_dropped_and_the_worker_goes_on(rig: Rig) -> Non
 def test_a_stopping_worker_hands_its_work_back(rig: Rig) -> None:
     started = threading.Event()
     behave(until_stopped(started))
-    rig.start(attempts=2)
+    rig.start(attempts=1)
     assert started.wait(10)
     rig.worker._stopping.set()
     rig._thread.join(20)
     (row,) = rig.sql("SELECT outcome, error_code FROM task_attempts")
     assert row == {"outcome": "Failed", "error_code": "worker_stopped"}
+    (task,) = rig.sql("SELECT forgiven, status, next_retry_at FROM tasks")
+    assert task["forgiven"] == 1, "a stop is not the task's fault"
+    assert task["status"] == "Queued" or task["next_retry_at"] is not None

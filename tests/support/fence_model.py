@@ -55,6 +55,8 @@ def beat(task: Task, attempt: int, rule: Owns = owns) -> Task | None:
 def end(task: Task, attempt: int, status: str, rule: Owns = owns) -> Task | None:
     if not rule(task, attempt):
         return None
+    if status == "Failed" and task.cancel_requested:
+        status = "Canceled"
     retry = status == "Failed" and task.attempt < MAX_ATTEMPTS
     return replace(task, status=status, reaped=False, retry_due=retry)
 

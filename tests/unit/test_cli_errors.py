@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import trace_platform.cli as cli
+from trace_platform.app.home import Home
+from trace_platform.app.process_record import ProcessRecord, start_ticks, write_record
 from trace_platform.domain.errors import PortInUse
 
 
@@ -80,17 +82,63 @@ def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
         assert "worker.slots" in result.stderr
 
 
-def test_an_unknown_process_is_named_in_the_log(tmp_path: Path) -> None:
+def test_an_unknown_process_is_a_usage_error(tmp_path: Path) -> None:
     result = trace("serve", "nonsense", "--home", str(tmp_path))
-    assert result.returncode == 1
-    line = json.loads(result.stdout.splitlines()[-1])
-    assert (line["event"], line["code"]) == ("process_failed", "invalid_config")
+    assert result.returncode == 2
+    for words in ("no process 'nonsense'", "dispatcher", "worker", "query"):
+        assert words in result.stderr
 
 
 def test_logs_of_nothing_say_what_there_is(tmp_path: Path) -> None:
     result = trace("logs", "worker", "--home", str(tmp_path))
     assert result.returncode == 1
     assert result.stderr.startswith("error [not_found]: no log of 'worker'")
+
+
+def test_a_home_without_logs_is_no_error(tmp_path: Path) -> None:
+    result = trace("logs", "--home", str(tmp_path / "none"))
+    assert result.returncode == 0
+    assert result.stderr == f"no logs in {tmp_path / 'none'}\n"
+    assert result.stdout == ""
+    assert not (tmp_path / "none").exists()
+
+
+def test_logs_as_json_are_json_alone(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    lines = ['{"event": "first", "note": "a\u2028b"}', "Exception in thread", "7"]
+    (tmp_path / "logs" / "worker.jsonl").write_text("\n".join(lines) + "\n")
+    result = trace("logs", "--json", "--home", str(tmp_path))
+    found = [json.loads(line) for line in result.stdout.removesuffix("\n").split("\n")]
+    assert found == [
+        {"event": "first", "note": "a\u2028b"},
+        {"event": "Exception in thread", "level": "info", "process": "worker"},
+        {"event": "7", "level": "info", "process": "worker"},
+    ]
+
+
+def test_readable_logs_leave_out_what_is_not_set(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    line = {"event": "task_ended", "error": None, "task_id": 7, "path": "x" * 200}
+    (tmp_path / "logs" / "worker.jsonl").write_text(json.dumps(line) + "\n")
+    result = trace("logs", "--home", str(tmp_path), COLUMNS="80")
+    assert result.stdout.count("\n") == 1
+    assert "task_ended task_id=7" in result.stdout
+    assert "None" not in result.stdout
+
+
+def test_status_says_what_a_killed_supervisor_left(tmp_path: Path) -> None:
+    home = tmp_path / ("deep" * 30) / "[x]"
+    with subprocess.Popen(["sleep", "60"]) as process:
+        ticks = start_ticks(process.pid)
+        assert ticks
+        record = ProcessRecord("query", process.pid, ticks, process.pid, [], 15, time.time(), 0)
+        write_record(Home(home), record)
+        result = trace("status", "--home", str(home), COLUMNS="80")
+        process.kill()
+    assert result.returncode == 3
+    first, *table = result.stdout.splitlines()
+    assert first.startswith(f"no supervisor in {home}; these were left over (trace up or trace ")
+    assert any("query" in line and "left over" in line for line in table)
 
 
 def test_status_of_nothing(tmp_path: Path) -> None:
@@ -104,6 +152,16 @@ def test_down_of_nothing_is_no_error(tmp_path: Path) -> None:
     result = trace("down", "--home", str(tmp_path / "none"))
     assert result.returncode == 0
     assert not (tmp_path / "none").exists()
+    as_json = trace("down", "--json", "--home", str(tmp_path / "none"))
+    assert json.loads(as_json.stdout) == {"home": str(tmp_path / "none"), "stopped": False}
+
+
+def test_doctor_names_a_damaged_port(tmp_path: Path) -> None:
+    (tmp_path / "instance.json").write_text('{"ports": {"query": 99999}}')
+    result = trace("doctor", "--home", str(tmp_path))
+    assert result.returncode == 1
+    assert "instance.json cannot be read" in result.stdout
+    assert "OverflowError" not in result.stdout
 
 
 def test_doctor_reports_every_check_as_json(tmp_path: Path) -> None:

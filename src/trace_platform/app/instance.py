@@ -17,12 +17,11 @@ from typing import Any
 import psutil
 
 from trace_platform.app.home import Home
-from trace_platform.app.settings import Settings
+from trace_platform.app.settings import WITH_PORT, Settings
 from trace_platform.domain.errors import PortInUse, SetupError
 
 HOST = "127.0.0.1"
 FIRST_PORT = 7700
-WITH_PORT = ("postgres", "dispatcher", "query", "devchain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +42,30 @@ def open_instance(home: Home, settings: Settings, registry: Path | None = None) 
     one that is not running at the moment.
     """
     with _registry(registry or _default_registry()) as claims:
-        ports = read_ports(home) | settings.ports
+        ports = known_ports(home, settings)
         taken = {port for port, owner in claims.items() if owner != str(home.root)}
         for process in WITH_PORT:
             if process not in ports:
                 ports[process] = _free_port(taken | set(ports.values()))
-        _write(home.instance_file, {"ports": ports})
+        _write(home.instance_file, _content(ports, fixed=sorted(settings.ports)))
         claims |= dict.fromkeys(ports.values(), str(home.root))
     return Instance(ports)
+
+
+def known_ports(home: Home, settings: Settings) -> dict[str, int]:
+    """What the settings fix, over what was chosen before and does not collide with it."""
+    own = settings.ports
+    chosen = {
+        name: port
+        for name, port in _chosen_ports(home).items()
+        if name not in own and port not in own.values()
+    }
+    return chosen | own
+
+
+def _content(ports: dict[str, int], fixed: list[str]) -> dict[str, Any]:
+    # A fixed port is here for the clients to find, not to be kept: the settings hold it.
+    return {"ports": ports, "fixed": fixed} if fixed else {"ports": ports}
 
 
 def check_port(process: str, port: int) -> None:
@@ -111,11 +126,24 @@ def _command(process: psutil.Process) -> str:
 
 
 def read_ports(home: Home) -> dict[str, int]:
+    """The ports of the last start, fixed ones included."""
+    return _read_file(home)[0]
+
+
+def _chosen_ports(home: Home) -> dict[str, int]:
+    ports, fixed = _read_file(home)
+    return {name: port for name, port in ports.items() if name not in fixed}
+
+
+def _read_file(home: Home) -> tuple[dict[str, int], set[str]]:
     try:
-        ports = json.loads(home.instance_file.read_text())["ports"]
-        return {str(name): int(port) for name, port in ports.items()}
+        content = json.loads(home.instance_file.read_text())
+        ports = {str(name): int(port) for name, port in content["ports"].items()}
+        if not all(0 < port < 65536 for port in ports.values()):
+            raise ValueError("not a port")
+        return ports, set(content.get("fixed", ()))
     except FileNotFoundError:
-        return {}
+        return {}, set()
     except (ValueError, KeyError, AttributeError, TypeError):
         raise SetupError(
             f"{home.instance_file} cannot be read", hint="delete it: ports are chosen anew"

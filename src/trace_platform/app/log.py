@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -57,6 +58,7 @@ def configure_logging(process: str, stream: TextIO | None = None, level: str = "
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(True)
     sys.excepthook = _log_unexpected
+    threading.excepthook = _log_unexpected_in_thread
 
 
 def _formatter(shared: list[Processor]) -> logging.Formatter:
@@ -114,6 +116,11 @@ def rotate(path: Path, max_bytes: int = 20_000_000, keep: int = 3) -> None:
         newer = path if number == 1 else path.with_name(f"{path.name}.{number - 1}")
         if newer.exists():
             newer.replace(older)
+
+
+def _log_unexpected_in_thread(given: threading.ExceptHookArgs) -> None:
+    if given.exc_value is not None:
+        _log_unexpected(given.exc_type, given.exc_value, given.exc_traceback)
 
 
 def _log_unexpected(

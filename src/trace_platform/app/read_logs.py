@@ -25,6 +25,13 @@ class LogLine:
     fields: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def as_json(self) -> str:
+        """The line itself, or what a process printed that is no JSON, made such."""
+        if self.fields:
+            return self.raw
+        return json.dumps({"event": self.raw, "level": "info", "process": self.process})
+
+    @property
     def timestamp(self) -> str:
         # Postgres writes "2026-01-31 12:00:00.000 UTC".
         text = str(self.fields.get("timestamp", ""))
@@ -100,7 +107,7 @@ def _tail(path: Path, count: int) -> list[str]:
     with path.open("rb") as file:
         start = max(0, path.stat().st_size - count * _LINE_BYTES - 65_536)
         file.seek(start)
-        lines = file.read().decode(errors="replace").splitlines()
+        lines = _lines(file.read())
     return lines[1 if start else 0 :][-count:] if count else []
 
 
@@ -110,4 +117,9 @@ def _read_from(path: Path, offset: int) -> tuple[list[str], int]:
         file.seek(offset)
         content = file.read()
     end = content.rfind(b"\n") + 1
-    return content[:end].decode(errors="replace").splitlines(), offset + end
+    return _lines(content[:end]), offset + end
+
+
+def _lines(content: bytes) -> list[str]:
+    # Split as bytes: text would also be split at U+2028 and its like, in the middle of a string.
+    return [line.decode(errors="replace") for line in content.splitlines()]

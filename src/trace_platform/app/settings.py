@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import os
 import tomllib
-from typing import Any
+from collections import Counter
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from trace_platform.app.home import Home
 from trace_platform.domain.errors import InvalidConfig
+
+# The processes that listen.
+WITH_PORT = ("postgres", "dispatcher", "query", "devchain")
+# Strict: `true` is no port.
+Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 
 
 class _Section(BaseModel):
@@ -46,12 +52,25 @@ class DispatcherSettings(_Section):
 class Settings(_Section):
     bucket: str = "trace-data"
     # Fixed ports by process name; a process without one gets a free port on the first start.
-    ports: dict[str, int] = {}
+    ports: dict[str, Port] = {}
     postgres: PostgresSettings = PostgresSettings()
     dispatcher: DispatcherSettings = DispatcherSettings()
     worker: WorkerSettings = WorkerSettings()
     spark: SparkSettings = SparkSettings()
     rpc_pools: dict[str, str] = {}
+
+    @field_validator("ports")
+    @classmethod
+    def _known_and_distinct(cls, ports: dict[str, int]) -> dict[str, int]:
+        unknown = [name for name in ports if name not in WITH_PORT]
+        if unknown:
+            known = ", ".join(WITH_PORT)
+            raise ValueError(f"no process with a port is called {', '.join(unknown)}: {known}")
+        for port, count in Counter(ports.values()).items():
+            if count > 1:
+                shared = " and ".join(name for name in ports if ports[name] == port)
+                raise ValueError(f"{shared} cannot share port {port}")
+        return ports
 
 
 def load_settings(home: Home, environ: dict[str, str] | None = None) -> Settings:
@@ -61,7 +80,7 @@ def load_settings(home: Home, environ: dict[str, str] | None = None) -> Settings
     try:
         settings = Settings.model_validate(raw)
     except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        found = "; ".join(_spell(each) for each in error.errors())
         raise InvalidConfig(f"{home.config_file}: {found}") from None
     if (settings.postgres.state_dsn is None) != (settings.postgres.data_dsn is None):
         raise InvalidConfig(
@@ -71,12 +90,17 @@ def load_settings(home: Home, environ: dict[str, str] | None = None) -> Settings
     return settings
 
 
+def _spell(error: Any) -> str:
+    where = ".".join(map(str, error["loc"]))
+    return f"{where}: {error['msg'].removeprefix('Value error, ')}"
+
+
 def _read_file(home: Home) -> dict[str, Any]:
     try:
         return tomllib.loads(home.config_file.read_text())
     except FileNotFoundError:
         return {}
-    except tomllib.TOMLDecodeError as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InvalidConfig(f"{home.config_file}: {error}") from None
 
 

@@ -33,7 +33,7 @@ COMMANDS = (
     Command("demo", "demo", "demo", "Run an example from a chain to a query."),
     Command("deploy", "deploy", "deploy", "Deploy a DAG."),
     Command("sources", "sources", "sources", "Make a source of a DAG emit."),
-    Command("tasks", "tasks", "tasks", "Show tasks, or cancel one."),
+    Command("tasks", "tasks", "tasks", "Show tasks, cancel or retry one."),
     Command("query", "query", "query", "Query published datasets with SQL."),
     Command("devchain", "devchain", "devchain", "Serve a development chain."),
     Command("serve", "serve", "serve", "Run one process in the foreground."),

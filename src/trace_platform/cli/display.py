@@ -53,7 +53,7 @@ class StartDisplay:
             if self._status is None:
                 self._console.print(f"starting {name} ...")
         elif progress.state in _SHOWN:
-            self._console.print(self._line(progress), highlight=False)
+            self._console.print(self._line(progress), highlight=False, soft_wrap=True)
             self._began.pop(name, None)
         if self._status:
             self._status.update(f"starting {', '.join(self._began) or '...'}")

@@ -32,7 +32,10 @@ def logs(
     from trace_platform.app.home import Home
 
     place = Home.at(home)
-    for line in read_logs.last_lines(read_logs.log_files(place, name), count):
+    files = read_logs.log_files(place, name)
+    if not files:
+        typer.echo(f"no logs in {place.root}", err=True)
+    for line in read_logs.last_lines(files, count):
         _show(line, as_json)
     if follow:
         for line in read_logs.follow(place, name):
@@ -40,7 +43,7 @@ def logs(
 
 
 def _show(line: LogLine, as_json: bool) -> None:
-    typer.echo(line.raw if as_json else render(line))
+    typer.echo(line.as_json if as_json else render(line))
 
 
 def render(line: LogLine) -> str:
@@ -48,7 +51,11 @@ def render(line: LogLine) -> str:
     if not line.fields:
         return f"{'':12} {'':8} {line.process:<10}  {line.raw}"
     level = typer.style(f"{line.level:<8}", fg=_COLOURS.get(line.level))
-    facts = [f"{key}={value}" for key, value in line.fields.items() if key not in _OWN_PLACE]
+    facts = [
+        f"{key}={value}"
+        for key, value in line.fields.items()
+        if key not in _OWN_PLACE and value is not None
+    ]
     text = (
         f"{line.timestamp[11:23]:12} {level} {line.process:<10}  {' '.join([line.event, *facts])}"
     )

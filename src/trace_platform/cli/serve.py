@@ -9,8 +9,16 @@ import typer
 from trace_platform.cli.options import HomeOption
 
 
+def _known(name: str) -> str:
+    from trace_platform.app.processes import NAMES
+
+    if name not in NAMES:
+        raise typer.BadParameter(f"there is no process '{name}'; one of: {', '.join(NAMES)}")
+    return name
+
+
 def serve(
-    name: Annotated[str, typer.Argument(help="dispatcher, worker or query")],
+    name: Annotated[str, typer.Argument(help="dispatcher, worker or query", callback=_known)],
     home: HomeOption = None,
 ) -> None:
     """Run one process in the foreground, logging JSON lines to the standard output."""

@@ -36,18 +36,19 @@ def _show(home: str, found: InstanceStatus) -> None:
     from rich.console import Console
 
     console = Console()
-    if found.supervisor:
-        console.print(
-            f"running in {home} (supervisor pid {found.supervisor})",
-            highlight=False,
-            soft_wrap=True,
-        )
-    else:
-        console.print(f"nothing runs in {home}", highlight=False, soft_wrap=True)
+    console.print(_heading(home, found), highlight=False, markup=False, soft_wrap=True)
     if found.processes:
         console.print(_table(found))
-    if not found.supervisor and found.processes:
-        console.print("The supervisor was killed: `trace up` or `trace down` cleans up.")
+
+
+def _heading(home: str, found: InstanceStatus) -> str:
+    if found.supervisor:
+        return f"running in {home} (supervisor pid {found.supervisor})"
+    if found.processes:
+        # Dead ones too: their children may live, and only a clean-up looks for them.
+        cure = "trace up or trace down cleans up"
+        return f"no supervisor in {home}; these were left over ({cure}):"
+    return f"nothing runs in {home}"
 
 
 def _table(found: InstanceStatus) -> Table:

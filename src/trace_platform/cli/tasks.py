@@ -16,7 +16,7 @@ from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.wire.control import TaskStatus
 
 tasks = typer.Typer(
-    help="Show tasks, or cancel one.",
+    help="Show tasks, cancel or retry one.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -63,6 +63,17 @@ def cancel(
         typer.echo(f"{task_id} is told to stop with its next heartbeat")
     else:
         typer.echo(f"{task_id} is canceled")
+
+
+@tasks.command()
+def retry(
+    task_id: Annotated[UUID, typer.Argument(help="The task.")],
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a task that failed or was canceled all its attempts again."""
+    answer = control_client.retry(Home.at(home), task_id)
+    typer.echo(answer.model_dump_json() if as_json else f"{task_id} is queued again")
 
 
 def _cells(task: TaskStatus) -> tuple[str, ...]:

@@ -97,6 +97,7 @@ def _detached(home: Home, spark_master: str | None) -> None:
 
 
 def _show_ready(console: Console, home: Home, instance: Instance) -> None:
-    console.print(f"\nTrace is ready in {home.root}", highlight=False, soft_wrap=True)
-    for name in ("dispatcher", "query"):
-        console.print(f"  {name:<10} {instance.url(name)}", highlight=False, soft_wrap=True)
+    lines = [f"\nTrace is ready in {home.root}"]
+    lines += [f"  {name:<10} {instance.url(name)}" for name in ("dispatcher", "query")]
+    # A path is not broken at the edge, nor a [part] of it taken for markup.
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

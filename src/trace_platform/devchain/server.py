@@ -104,7 +104,7 @@ def _why_not(error: OSError, host: str, port: int) -> SetupError:
     if error.errno == errno.EADDRINUSE:
         return PortInUse(
             f"port {port} on {host} is in use",
-            hint="Stop what listens there, or choose another port (0 takes a free one).",
+            hint="stop that program, or choose another port: --port (0 takes a free one)",
             host=host,
             port=port,
         )

@@ -17,9 +17,10 @@ from trace_platform.dispatcher.deploy_dag import deploy_dag
 from trace_platform.dispatcher.describe import dag_status, fetch_task, list_tasks, resolve_datasets
 from trace_platform.dispatcher.heartbeat import heartbeat
 from trace_platform.dispatcher.record_events import record_events
+from trace_platform.dispatcher.retry_task import retry_task
 from trace_platform.dispatcher.task_tokens import TaskTokens
 from trace_platform.dispatcher.trigger_source import trigger_source
-from trace_platform.domain.errors import Unauthenticated
+from trace_platform.domain.errors import SetupError, Unauthenticated
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.wire import control, problem, task
@@ -64,6 +65,8 @@ def create_app(me: Dispatcher) -> FastAPI:
 
 def _require(expected: str, header: str) -> Any:
     """A dependency that lets a caller in who holds the secret."""
+    if not expected:
+        raise SetupError(f"the secret behind {header} is empty")
 
     def check(request: Request) -> None:
         given = request.headers.get(header, "").removeprefix("Bearer ")
@@ -138,8 +141,14 @@ def _user_routes(app: FastAPI, me: Dispatcher) -> None:
         return await list_tasks(me.state, me.org_id, dag_name, status, limit)
 
     @app.post("/v1/tasks/{task_id}/cancel", dependencies=[user])
-    async def cancel(task_id: UUID) -> control.CancelResponse:
-        return control.CancelResponse(status=await cancel_task(me.state, me.org_id, task_id))
+    async def cancel(task_id: UUID) -> control.TaskAction:
+        return control.TaskAction(status=await cancel_task(me.state, me.org_id, task_id))
+
+    @app.post("/v1/tasks/{task_id}/retry", dependencies=[user])
+    async def retry(task_id: UUID) -> control.TaskAction:
+        await retry_task(me.state, me.org_id, task_id)
+        me.wake.set()
+        return control.TaskAction(status="Queued")
 
 
 def _service_routes(app: FastAPI, me: Dispatcher) -> None:

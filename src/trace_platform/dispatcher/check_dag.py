@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.operators import registry
-from trace_platform.wire.dag import Dag, Job, JobOutputRef
+from trace_platform.wire.dag import Dag, DatasetRef, Job, JobOutputRef
 from trace_platform.wire.dag_yaml import DagError, DagErrors, Path, error_at, explain, read_dag
 
 
@@ -34,8 +34,7 @@ def _problems(dag: Dag) -> Iterator[tuple[Path, str]]:
             if isinstance(edge.source, JobOutputRef):
                 yield from _dangling(edge.source, jobs, path)
         yield from _operator_problems(job, ("jobs", index))
-    for name, publish in dag.publish.items():
-        yield from _dangling(publish.source, jobs, ("publish", name, "from"))
+    yield from _publish_problems(dag, jobs)
     if len(jobs) == len(dag.jobs):
         yield from _cycles(dag)
 
@@ -68,10 +67,21 @@ def _operator_problems(job: Job, path: Path) -> Iterator[tuple[Path, str]]:
             yield (*path, "config", *where), explain(found, operator.Config.model_fields)
 
 
+def _publish_problems(dag: Dag, jobs: dict[str, Job]) -> Iterator[tuple[Path, str]]:
+    names: dict[tuple[str, int | None], str] = {}
+    for name, publish in dag.publish.items():
+        path: Path = ("publish", name, "from")
+        yield from _dangling(publish.source, jobs, path)
+        if publish.source.job in jobs:
+            index = jobs[publish.source.job].output_index(publish.source.output)
+            other = names.setdefault((publish.source.job, index), name)
+            if other != name:
+                yield path, f"this output is published as '{other}' already"
+
+
 def _cycles(dag: Dag) -> Iterator[tuple[Path, str]]:
     upstream = {
-        job.name: [e.source.job for e in job.inputs if isinstance(e.source, JobOutputRef)]
-        for job in dag.jobs
+        job.name: [j for e in job.inputs if (j := _producer(dag, e.source))] for job in dag.jobs
     }
     try:
         TopologicalSorter(upstream).prepare()
@@ -79,6 +89,14 @@ def _cycles(dag: Dag) -> Iterator[tuple[Path, str]]:
         trail = error.args[1]
         index = next(i for i, job in enumerate(dag.jobs) if job.name == trail[0])
         yield ("jobs", index, "inputs"), f"the jobs form a cycle: {' -> '.join(trail)}"
+
+
+def _producer(dag: Dag, source: JobOutputRef | DatasetRef) -> str | None:
+    """The job of this DAG that makes what is read, also when it is named as a dataset."""
+    if isinstance(source, JobOutputRef):
+        return source.job
+    published = dag.publish.get(source.dataset)
+    return published.source.job if published else None
 
 
 def _once(errors: list[DagError]) -> list[DagError]:

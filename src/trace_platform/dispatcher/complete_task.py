@@ -20,6 +20,7 @@ from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.task import CompleteRequest, CompleteResponse, DatasetEvent, OutputCommit
 
 Verified = list[tuple[OutputCommit, Manifest]]
+Committed = dict[tuple[Generation, str], UUID]
 
 
 async def complete_task(
@@ -50,7 +51,7 @@ async def _complete(state: Database, store: ObjectStore, request: CompleteReques
     async with state.transaction() as tx:
         task = await tasks.finish(tx, request.fence, "Completed", (None, None))
         committed = await _commit(tx, task, verified)
-        given = [*request.events, *_events_of(verified)]
+        given = [*request.events, *_events_of(verified, committed)]
         rows = event_rows(task, given, committed)
         if rows:
             await events.record(tx, task["org_id"], rows, (task["id"], task["attempt"]))
@@ -63,23 +64,29 @@ async def _give_up(state: Database, request: CompleteRequest, retry_base_s: floa
             await tasks.finish(tx, request.fence, "Canceled", error)
         else:
             await tasks.fail(
-                tx, request.fence, error, retryable=request.retryable, retry_base_s=retry_base_s
+                tx,
+                request.fence,
+                error,
+                retryable=request.retryable,
+                interrupted=request.interrupted,
+                retry_base_s=retry_base_s,
             )
 
 
-async def _commit(tx: Tx, task: Row, verified: Verified) -> dict[tuple[Generation, str], UUID]:
-    committed = {}
+async def _commit(tx: Tx, task: Row, verified: Verified) -> Committed:
+    committed: Committed = {}
     # One order for everybody: two commits never wait for each other in a circle.
     for output, manifest in sorted(verified, key=lambda v: v[0].dataset_version):
         partition_id = await datasets.commit_partition(
             tx, output, manifest, task["id"], task["attempt"]
         )
-        generation = (output.dataset_uuid, output.dataset_version)
-        committed[generation, manifest.partition_key] = partition_id
+        if partition_id is not None:
+            generation = (output.dataset_uuid, output.dataset_version)
+            committed[generation, manifest.partition_key] = partition_id
     return committed
 
 
-def _events_of(verified: Verified) -> list[DatasetEvent]:
+def _events_of(verified: Verified, committed: Committed) -> list[DatasetEvent]:
     """One event per committed output, so that none can be forgotten."""
     return [
         DatasetEvent(
@@ -90,4 +97,5 @@ def _events_of(verified: Verified) -> list[DatasetEvent]:
             end=manifest.end,
         )
         for output, manifest in verified
+        if ((output.dataset_uuid, output.dataset_version), manifest.partition_key) in committed
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from uuid import UUID
 
 from trace_platform.dispatcher.check_dag import check_dag
@@ -19,11 +20,12 @@ DatasetIds = dict[tuple[str, int], UUID]
 async def deploy_dag(state: Database, org_id: UUID, yaml: str, file: str) -> DeployResponse:
     """The same content twice is one version. Raise InvalidDag with every error and its line."""
     try:
-        dag = check_dag(yaml)
+        # In a thread: a large file takes seconds, and heartbeats must not wait for it.
+        dag = await asyncio.to_thread(check_dag, yaml)
     except DagErrors as found:
         raise invalid_dag(file, found.errors) from None
     async with state.transaction() as tx:
-        await dags.lock(tx, org_id, dag.name)
+        await dags.lock_deploys(tx, org_id)
         version, new = await dags.ensure_version(tx, org_id, dag.name, dag.content_hash, yaml)
         ids = await _ensure_datasets(tx, org_id, dag)
         added = await _ensure_jobs(tx, org_id, dag, version, ids) if new else []

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import structlog
+
+from trace_platform.domain.errors import Unavailable
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.drivers.queue import QueueSender
 from trace_platform.state import events, outbox
+
+log = structlog.get_logger()
 
 # Long enough for a slow publish; short enough that a crash is hardly noticed.
 HIDE_S = 5.0
@@ -25,9 +30,15 @@ async def publish_outbox(state: Database, queue: QueueSender, limit: int = 500) 
 
 async def _route(state: Database, rows: list[Row]) -> None:
     for row in rows:
-        async with state.transaction() as tx:
-            await events.route(tx, row["payload"]["event_ids"])
-            await outbox.settle(tx, [row["id"]])
+        try:
+            async with state.transaction() as tx:
+                await events.route(tx, row["payload"]["event_ids"])
+                await outbox.settle(tx, [row["id"]])
+        except Unavailable:
+            raise
+        except Exception:
+            # One row that cannot be routed must not hold up the others; it stays, hidden a while.
+            log.exception("route_failed", outbox_id=row["id"])
 
 
 async def _announce(state: Database, queue: QueueSender, rows: list[Row]) -> None:

@@ -13,6 +13,6 @@ ANNOUNCE_AGAIN_S = 60.0
 
 
 async def requeue_failed(state: Database, limit: int = 100) -> list[UUID]:
-    """The tasks that were announced: Failed -> Queued, or Queued still."""
+    """The tasks that were announced: Failed -> Queued, or Queued still, ever more rarely."""
     async with state.transaction() as tx:
         return await tasks.requeue_due(tx, limit, ANNOUNCE_AGAIN_S)

@@ -23,6 +23,7 @@ TraceError
 │   ├── DiskFull
 │   └── WorkerStopped            the worker ended before the attempt did
 ├── OperatorCrashed              a defect in an operator
+├── InternalError                a defect in a service
 └── SetupError                   this machine is not ready (ports, Java, Postgres, rights)
     └── PortInUse
 """
@@ -145,6 +146,11 @@ class WorkerStopped(Unavailable):
 
 class OperatorCrashed(TraceError):
     code = "operator_crashed"
+    retryable = True
+
+
+class InternalError(TraceError):
+    code = "internal_error"
     retryable = True
 
 

@@ -13,10 +13,15 @@ from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from trace_platform.domain.errors import PortInUse, SetupError
+from trace_platform.domain.errors import BadInput, PortInUse, SetupError
+from trace_platform.wire.problem import problem
 
 _STOP_S = 5
+# A completion with 100,000 events, and some room.
+MAX_BODY_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,7 @@ async def serve_https(app: FastAPI, listen: Listen, on_ready: Callable[[], None]
     """Serve until SIGTERM or SIGINT. `on_ready` is called once requests are answered."""
     listener = _bind(listen)
     config = uvicorn.Config(
-        app,
+        BodyLimit(app, MAX_BODY_BYTES),
         ssl_certfile=listen.certificate,
         ssl_keyfile=listen.key,
         log_config=None,
@@ -45,6 +50,37 @@ async def serve_https(app: FastAPI, listen: Listen, on_ready: Callable[[], None]
         listener.close()
     if not server.started:
         raise SetupError("the service did not start", hint="see its log")
+
+
+class BodyLimit:
+    """Answers 413 to a body that is too large, before anything holds all of it in memory."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        announced = dict(scope["headers"]).get(b"content-length", b"0")
+        if int(announced) > self._max_bytes:
+            await problem(self._too_large(), 413)(scope, receive, send)
+            return
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._max_bytes:
+                raise HTTPException(413, self._too_large().message)
+            return message
+
+        await self._app(scope, counted, send)
+
+    def _too_large(self) -> BadInput:
+        return BadInput(f"the body is larger than {self._max_bytes:,} bytes")
 
 
 class _Server(uvicorn.Server):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class OperatorConfig(BaseModel):
     """Base of every operator's configuration: unknown fields are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)

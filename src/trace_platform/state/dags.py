@@ -15,8 +15,8 @@ async def default_org(tx: Tx) -> UUID:
     return org_id
 
 
-async def lock(tx: Tx, org_id: UUID, dag_name: str) -> None:
-    await _sql.lock_dag(tx, org_id=org_id, dag_name=dag_name)
+async def lock_deploys(tx: Tx, org_id: UUID) -> None:
+    await _sql.lock_deploys(tx, org_id=org_id)
 
 
 async def ensure_version(

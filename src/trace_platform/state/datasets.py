@@ -31,8 +31,15 @@ async def outputs_of_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> 
 
 async def publish_as(tx: Tx, org_id: UUID, dag_name: str, names: dict[str, UUID]) -> None:
     """These names, and no others, are what the DAG publishes."""
-    await _sql.unpublish(tx, org_id=org_id, dag_name=dag_name)
-    for name, dataset_uuid in names.items():
+    ordered = sorted(names.items(), key=lambda item: item[1])
+    await _sql.unpublish(
+        tx,
+        org_id=org_id,
+        dag_name=dag_name,
+        names=[name for name, _ in ordered],
+        uuids=[dataset_uuid for _, dataset_uuid in ordered],
+    )
+    for name, dataset_uuid in ordered:
         await _sql.publish(tx, name=name, dataset_uuid=dataset_uuid)
 
 
@@ -43,30 +50,33 @@ async def find_published(tx: Tx, org_id: UUID, name: str) -> Row | None:
 
 async def commit_partition(
     tx: Tx, output: OutputCommit, manifest: Manifest, task_id: UUID, attempt: int
-) -> UUID:
+) -> UUID | None:
     """Point the generation at the staged files; what lay wholly within the range is superseded.
 
-    The caller holds the task's fence in this transaction. Returns the materialisation's id.
+    The caller holds the task's fence in this transaction. Returns the materialisation's id, or
+    None when a larger range that holds this one was committed since the task was created: its
+    rows are newer, and nothing is left to do.
     """
     scope: dict[str, Any] = {
         "dataset_version": output.dataset_version,
-        "partition_key": manifest.partition_key,
         "start": manifest.start,
         "end": manifest.end,
     }
     await _sql.lock_generation(tx, dataset_version=output.dataset_version)
     await _sql.supersede_within(tx, **scope)
-    other = await _sql.overlapping_partition(
-        tx, dataset_version=output.dataset_version, start=manifest.start, end=manifest.end
-    )
+    other: Row | None = await _sql.overlapping_partition(tx, **scope, task_id=task_id)
     if other is not None:
+        if other["covers"] and other["newer"]:
+            return None
         raise PartitionOverlap(
-            f"partition {manifest.partition_key} overlaps the committed partition {other}",
-            hint="ask for ranges that are equal to, within or clear of the committed ones",
+            f"partition {manifest.partition_key} overlaps {other['partition_key']}, "
+            "which is committed",
+            hint="ask for ranges that are equal to, larger than or clear of the committed ones",
         )
     partition_id: UUID = await _sql.insert_partition(
         tx,
         **scope,
+        partition_key=manifest.partition_key,
         dataset_uuid=output.dataset_uuid,
         location=output.location,
         files=Jsonb([file.model_dump() for file in manifest.files]),
@@ -81,14 +91,13 @@ async def commit_partition(
 
 async def files_of_input(tx: Tx, task_input: dict[str, Any]) -> list[str]:
     """URIs of the committed files behind one input of a task."""
-    if "partition_key" not in task_input:
+    if "start" not in task_input:
         return []
     rows = await _sql.files_within(
         tx,
         dataset_version=UUID(task_input["dataset_version"]),
-        partition_key=task_input["partition_key"],
-        start=task_input.get("start"),
-        end=task_input.get("end"),
+        start=task_input["start"],
+        end=task_input["end"],
     )
     return [row["location"] + file["name"] for row in rows for file in row["files"]]
 

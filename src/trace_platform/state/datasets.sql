@@ -21,10 +21,14 @@ SELECT output_index, uuid AS dataset_uuid, current_version AS dataset_version
  ORDER BY output_index;
 
 -- name: unpublish!
-UPDATE datasets SET name = NULL WHERE org_id = :org_id AND dag_name = :dag_name;
+-- Touches only what changes: a new name locks out every commit to the dataset until the deploy ends.
+UPDATE datasets d SET name = NULL
+ WHERE d.org_id = :org_id AND d.dag_name = :dag_name AND d.name IS NOT NULL
+   AND NOT EXISTS (SELECT FROM unnest(:names::text[], :uuids::uuid[]) AS keep (name, uuid)
+                    WHERE keep.name = d.name AND keep.uuid = d.uuid);
 
 -- name: publish!
-UPDATE datasets SET name = :name WHERE uuid = :dataset_uuid;
+UPDATE datasets SET name = :name WHERE uuid = :dataset_uuid AND name IS DISTINCT FROM :name;
 
 -- name: find_published^
 SELECT uuid, dag_name FROM datasets WHERE org_id = :org_id AND name = :name;
@@ -36,12 +40,14 @@ SELECT version FROM dataset_versions WHERE version = :dataset_version FOR NO KEY
 -- name: supersede_within!
 UPDATE partition_versions SET superseded_at = clock_timestamp()
  WHERE dataset_version = :dataset_version AND superseded_at IS NULL
-   AND (partition_key = :partition_key OR (range_start >= :start AND range_end <= :end));
+   AND range_start BETWEEN :start AND :end AND range_end <= :end;
 
--- name: overlapping_partition$
+-- name: overlapping_partition^
 -- The current ranges are disjoint, so the last one that starts before our end is the only suspect.
-SELECT partition_key FROM (
-    SELECT partition_key, range_end FROM partition_versions
+SELECT partition_key, range_start <= :start AND range_end >= :end AS covers,
+       committed_at > (SELECT created_at FROM tasks WHERE id = :task_id) AS newer
+  FROM (
+    SELECT partition_key, range_start, range_end, committed_at FROM partition_versions
      WHERE dataset_version = :dataset_version AND superseded_at IS NULL AND range_start <= :end
      ORDER BY range_start DESC LIMIT 1) last_before
  WHERE range_end >= :start;
@@ -54,10 +60,16 @@ VALUES (:dataset_uuid, :dataset_version, :partition_key, :start, :end, :location
 RETURNING id;
 
 -- name: files_within
+-- What holds the range now: the partition itself, or what took its place since.
 SELECT location, files FROM partition_versions
  WHERE dataset_version = :dataset_version AND superseded_at IS NULL
-   AND (partition_key = :partition_key OR (range_start >= :start AND range_end <= :end))
- ORDER BY range_start, partition_key;
+   AND range_start <= :end AND range_end >= :start
+   -- Disjoint ranges: nothing before the last one that starts no later than ours can reach it.
+   AND range_start >= coalesce((
+       SELECT range_start FROM partition_versions
+        WHERE dataset_version = :dataset_version AND superseded_at IS NULL AND range_start <= :start
+        ORDER BY range_start DESC LIMIT 1), :start)
+ ORDER BY range_start;
 
 -- name: published
 SELECT d.name, d.uuid AS dataset_uuid, d.current_version AS dataset_version, d.dag_name, d.job_name,

@@ -39,8 +39,13 @@ async def get(tx: Tx, task_id: UUID) -> Row | None:
     return row
 
 
-async def extend_lease(tx: Tx, fence: Fence, progress: dict[str, Any] | None) -> Row:
-    row: Row | None = await _sql.extend_lease(tx, **asdict(fence), progress=progress)
+async def extend_lease(
+    tx: Tx, fence: Fence, progress: dict[str, Any] | None, grace_s: float
+) -> Row:
+    """Raise StaleFence when the attempt lost its task, or is later than its time-out and grace."""
+    row: Row | None = await _sql.extend_lease(
+        tx, **asdict(fence), progress=progress, grace_s=grace_s
+    )
     if row is None:
         raise _stale(fence)
     await _sql.resume_attempt(tx, task_id=fence.task_id, attempt=fence.attempt)
@@ -70,9 +75,10 @@ async def fail(
     error: tuple[str | None, str | None],
     *,
     retryable: bool,
+    interrupted: bool,
     retry_base_s: float,
 ) -> Row:
-    """End the attempt as Failed, or raise StaleFence."""
+    """End the attempt as Failed, or raise StaleFence. A task that was to be canceled is then."""
     code, message = error
     task: Row | None = await _sql.fail_task(
         tx,
@@ -80,6 +86,7 @@ async def fail(
         error_code=code,
         error_message=message,
         retryable=retryable,
+        interrupted=interrupted,
         retry_base_s=retry_base_s,
     )
     return await _ended(tx, fence, task, "Failed", error)
@@ -105,6 +112,11 @@ async def cancel(tx: Tx, org_id: UUID, task_id: UUID) -> str | None:
     """The task's status after the request, or None when there is nothing to cancel."""
     row: Row | None = await _sql.cancel_task(tx, org_id=org_id, task_id=task_id)
     return row["status"] if row else None
+
+
+async def retry(tx: Tx, org_id: UUID, task_id: UUID) -> bool:
+    """Whether the task had ended without success, and is queued again."""
+    return await _sql.retry_task(tx, org_id=org_id, task_id=task_id) is not None
 
 
 async def listing(

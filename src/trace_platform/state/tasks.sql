@@ -6,7 +6,8 @@ UPDATE tasks t
        reaped_at = NULL, next_retry_at = NULL, progress = NULL, error_code = NULL,
        error_message = NULL, worker_id = :worker_id, started_at = clock_timestamp()
   FROM jobs j
- WHERE t.id = :task_id AND t.status = 'Queued' AND j.id = t.job_id
+ WHERE t.id = :task_id AND t.status = 'Queued' AND t.cancel_requested_at IS NULL
+   AND j.id = t.job_id
 RETURNING t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.outputs AS output_names,
           j.timeout_seconds, j.heartbeat_timeout_seconds;
 
@@ -25,13 +26,15 @@ SELECT t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.timeout_seco
 
 -- name: extend_lease^
 -- A reaped attempt that nobody replaced yet takes its lease up again: only a lost fence stops work.
+-- An operator that hangs past its time-out is kept alive by its worker's beats no longer.
 UPDATE tasks t
    SET status = 'Running', reaped_at = NULL, next_retry_at = NULL, error_code = NULL,
-       error_message = NULL, progress = coalesce(:progress, t.progress),
+       error_message = NULL, completed_at = NULL, progress = coalesce(:progress, t.progress),
        lease_expires_at = clock_timestamp() + make_interval(secs => j.heartbeat_timeout_seconds)
   FROM jobs j
  WHERE t.id = :task_id AND t.attempt = :attempt AND t.lease_token = :lease_token
    AND (t.status = 'Running' OR t.reaped_at IS NOT NULL) AND j.id = t.job_id
+   AND clock_timestamp() < t.started_at + make_interval(secs => j.timeout_seconds + :grace_s)
 RETURNING t.lease_expires_at, t.cancel_requested_at;
 
 -- name: resume_attempt!
@@ -56,12 +59,20 @@ UPDATE tasks
 RETURNING *;
 
 -- name: fail_task^
--- Running (or reaped and not replaced) -> Failed, with a time to retry when that can help.
+-- Running (or reaped and not replaced) -> Failed, with a time to retry when that can help, or
+-- Canceled when that was asked for meanwhile. An interrupted attempt is forgiven, within bounds: code
+-- that calls every attempt interrupted must not run for ever.
 UPDATE tasks t
-   SET status = 'Failed', completed_at = clock_timestamp(), lease_expires_at = NULL,
-       reaped_at = NULL, error_code = :error_code, error_message = :error_message,
-       next_retry_at = CASE WHEN :retryable AND t.attempt < j.max_attempts
-           THEN clock_timestamp() + make_interval(secs => retry_delay_s(t.attempt, :retry_base_s))
+   SET status = CASE WHEN t.cancel_requested_at IS NULL THEN 'Failed' ELSE 'Canceled' END,
+       completed_at = clock_timestamp(), lease_expires_at = NULL, reaped_at = NULL,
+       error_code = :error_code, error_message = :error_message,
+       forgiven = t.forgiven + (:interrupted AND t.forgiven < 100)::integer,
+       next_retry_at = CASE
+           WHEN t.cancel_requested_at IS NOT NULL OR NOT :retryable THEN NULL
+           WHEN :interrupted AND t.forgiven < 100 THEN clock_timestamp()
+           WHEN t.attempt - t.forgiven < j.max_attempts
+           THEN clock_timestamp() + make_interval(
+               secs => retry_delay_s(t.attempt - t.forgiven, :retry_base_s))
        END
   FROM jobs j
  WHERE t.id = :task_id AND t.attempt = :attempt AND t.lease_token = :lease_token
@@ -82,7 +93,7 @@ SELECT outcome FROM task_attempts
 -- Running -> Failed (or Canceled, when that was asked for) once the lease ran out.
 WITH due AS (
     SELECT id FROM tasks
-     WHERE status = 'Running' AND lease_expires_at < clock_timestamp()
+     WHERE status = 'Running' AND lease_expires_at < (SELECT clock_timestamp())
      ORDER BY lease_expires_at LIMIT :limit
        FOR UPDATE SKIP LOCKED
 ), reaped AS (
@@ -92,8 +103,8 @@ WITH due AS (
            completed_at = clock_timestamp(), lease_expires_at = NULL, error_code = 'lease_expired',
            error_message = 'no heartbeat from ' || t.worker_id || ' within '
                            || j.heartbeat_timeout_seconds || ' s',
-           next_retry_at = CASE WHEN t.cancel_requested_at IS NULL AND t.attempt < j.max_attempts
-               THEN clock_timestamp() END
+           next_retry_at = CASE WHEN t.cancel_requested_at IS NULL
+               AND t.attempt - t.forgiven < j.max_attempts THEN clock_timestamp() END
       FROM due, jobs j
      WHERE t.id = due.id AND j.id = t.job_id
     RETURNING t.id, t.attempt, t.status, t.error_code, t.error_message
@@ -110,19 +121,21 @@ RETURNING a.task_id, a.attempt, a.worker_id;
 -- announced again. Either way the outbox gets the announcement in the same statement.
 WITH retries AS (
     SELECT id FROM tasks
-     WHERE status = 'Failed' AND next_retry_at <= clock_timestamp()
+     WHERE status = 'Failed' AND next_retry_at <= (SELECT clock_timestamp())
      ORDER BY next_retry_at LIMIT :limit
        FOR UPDATE SKIP LOCKED
 ), unheard AS (
     SELECT id FROM tasks
-     WHERE status = 'Queued'
-       AND announced_at < clock_timestamp() - make_interval(secs => :announce_again_s)
-     ORDER BY announced_at LIMIT :limit
+     WHERE status = 'Queued' AND announce_again_at <= (SELECT clock_timestamp())
+     ORDER BY announce_again_at LIMIT :limit
        FOR UPDATE SKIP LOCKED
 ), queued AS (
     UPDATE tasks t
-       SET status = 'Queued', announced_at = clock_timestamp(), next_retry_at = NULL,
-           completed_at = NULL
+       SET status = 'Queued', next_retry_at = NULL, completed_at = NULL,
+           announcements = t.announcements + 1,
+           -- Ever rarer: a long queue is no sign of a lost message.
+           announce_again_at = clock_timestamp() + make_interval(
+               secs => least(3600, :announce_again_s * 2 ^ least(t.announcements, 10)))
       FROM (SELECT id FROM retries UNION ALL SELECT id FROM unheard) due
      WHERE t.id = due.id
     RETURNING t.id, t.job_id
@@ -143,6 +156,23 @@ UPDATE tasks
  WHERE id = :task_id AND org_id = :org_id
    AND (status IN ('Queued', 'Running') OR (status = 'Failed' AND next_retry_at IS NOT NULL))
 RETURNING id, status;
+
+-- name: retry_task^
+-- Failed or Canceled for good -> Queued, with all its attempts before it again.
+WITH again AS (
+    UPDATE tasks
+       SET status = 'Queued', forgiven = attempt, reaped_at = NULL, next_retry_at = NULL,
+           completed_at = NULL, cancel_requested_at = NULL, announcements = 0,
+           announce_again_at = clock_timestamp() + interval '1 minute'
+     WHERE id = :task_id AND org_id = :org_id
+       AND (status = 'Canceled' OR (status = 'Failed' AND next_retry_at IS NULL))
+    RETURNING id, job_id
+), announced AS (
+    INSERT INTO outbox (kind, payload)
+    SELECT 'enqueue', jsonb_build_object('queue', j.runtime, 'task_id', a.id)
+      FROM again a JOIN jobs j ON j.id = a.job_id
+)
+SELECT id FROM again;
 
 -- name: list_tasks
 SELECT t.id AS task_id, j.dag_name, j.name AS job_name, t.status, t.attempt, t.progress,

@@ -85,5 +85,7 @@ class TaskList(Strict):
     tasks: list[TaskStatus]
 
 
-class CancelResponse(Strict):
+class TaskAction(Strict):
+    """The task's status once it was canceled or retried."""
+
     status: str

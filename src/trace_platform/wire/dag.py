@@ -14,7 +14,7 @@ PRIORITY_RANK: dict[str, int] = {"high": 0, "normal": 1, "low": 2, "bulk": 2}
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class JobOutputRef(_Model):

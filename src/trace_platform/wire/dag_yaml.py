@@ -64,7 +64,7 @@ def error_at(marks: Marks, path: Path, problem: str) -> DagError:
 
 
 def _load(text: str) -> tuple[Any, Marks]:
-    if len(text.encode()) > MAX_BYTES:
+    if len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise DagErrors([DagError(1, 1, "", f"the file is larger than {MAX_BYTES:,} bytes")])
     try:
         _check_bounds(text)
@@ -80,7 +80,7 @@ def _load(text: str) -> tuple[Any, Marks]:
         raise DagErrors([DagError(1, 1, "", "the file is empty")])
     marks: Marks = {}
     errors: list[DagError] = []
-    data = _build(node, (), marks, errors)
+    data = _build(node, (), marks, errors, yaml.SafeLoader(""))
     if errors:
         raise DagErrors(errors)
     return data, marks
@@ -106,21 +106,27 @@ def _check_bounds(text: str) -> None:
             raise DagErrors([DagError(line, column, "", f"more than {MAX_NODES:,} values")])
 
 
-def _build(node: yaml.Node, path: Path, marks: Marks, errors: list[DagError]) -> Any:
+def _build(
+    node: yaml.Node, path: Path, marks: Marks, errors: list[DagError], loader: yaml.SafeLoader
+) -> Any:
     marks[path] = (node.start_mark.line + 1, node.start_mark.column + 1)
     if isinstance(node, yaml.SequenceNode):
-        return [_build(item, (*path, i), marks, errors) for i, item in enumerate(node.value)]
+        return [_build(n, (*path, i), marks, errors, loader) for i, n in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
-        return _build_mapping(node, path, marks, errors)
+        return _build_mapping(node, path, marks, errors, loader)
     try:
-        return yaml.SafeLoader("").construct_object(node)
+        return loader.construct_object(node)
     except (yaml.YAMLError, ValueError) as error:
         errors.append(error_at(marks, path, f"cannot be read: {error}"))
         return None
 
 
 def _build_mapping(
-    node: yaml.MappingNode, path: Path, marks: Marks, errors: list[DagError]
+    node: yaml.MappingNode,
+    path: Path,
+    marks: Marks,
+    errors: list[DagError],
+    loader: yaml.SafeLoader,
 ) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key_node, value_node in node.value:
@@ -128,7 +134,7 @@ def _build_mapping(
         line, column = key_node.start_mark.line + 1, key_node.start_mark.column + 1
         if key in result:
             errors.append(DagError(line, column, _spell((*path, key)), "is given twice"))
-        result[key] = _build(value_node, (*path, key), marks, errors)
+        result[key] = _build(value_node, (*path, key), marks, errors, loader)
         # A field is best shown where its name stands.
         marks[(*path, key)] = (line, column)
     return result

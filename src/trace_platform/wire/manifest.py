@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -15,12 +16,16 @@ MANIFEST_NAME = "_manifest.json"
 SUCCESS_NAME = "_SUCCESS"
 
 
+# Fits a bigint, and the difference of two of them fits too.
+Count = Annotated[int, Field(ge=0, le=2**62)]
+
+
 class ManifestFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=255)
-    bytes: int = Field(ge=0)
-    rows: int = Field(ge=0)
+    bytes: Count
+    rows: Count
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
@@ -28,15 +33,17 @@ class Manifest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     partition_key: str
-    start: int
-    end: int
+    start: Count
+    end: Count
     files: list[ManifestFile]
-    rows: int
-    bytes: int
+    rows: Count
+    bytes: Count
     schema_hash: str = Field(pattern=r"^[0-9a-f]{64}$")
 
     @model_validator(mode="after")
-    def _totals_match(self) -> Manifest:
+    def _adds_up(self) -> Manifest:
+        if self.end < self.start or self.partition_key != f"{self.start}-{self.end}":
+            raise ValueError("partition_key is not START-END of the range")
         if self.rows != sum(f.rows for f in self.files):
             raise ValueError("rows is not the sum of the files' rows")
         if self.bytes != sum(f.bytes for f in self.files):

@@ -26,8 +26,8 @@ def status_of(error: TraceError) -> int:
     return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
 
 
-def problem(error: TraceError) -> JSONResponse:
-    status = status_of(error)
+def problem(error: TraceError, status: int | None = None) -> JSONResponse:
+    status = status or status_of(error)
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": type(error).__name__,
@@ -63,9 +63,12 @@ def install(app: FastAPI) -> None:
         ]
         return problem(errors.BadInput("the request is not valid", errors=found))
 
+    @app.exception_handler(Exception)
+    async def _unexpected(_: Request, error: Exception) -> JSONResponse:
+        # Starlette logs the traceback; a stranger is told nothing about the inside.
+        return problem(errors.InternalError("a defect; the service's log has more"))
+
     @app.exception_handler(HTTPException)
     async def _plain(_: Request, error: HTTPException) -> JSONResponse:
         kind = errors.NotFound if error.status_code == 404 else errors.BadInput
-        response = problem(kind(str(error.detail)))
-        response.status_code = error.status_code
-        return response
+        return problem(kind(str(error.detail)), error.status_code)

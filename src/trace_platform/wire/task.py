@@ -1,4 +1,4 @@
-"""Task payloads between Dispatcher and workers (seed contract: claim, heartbeat, complete)."""
+"""Task payloads between Dispatcher and workers: claim, heartbeat, events, complete."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from trace_platform.domain.fence import Fence
 
-BlockNumber = Annotated[int, Field(ge=0, le=2**63 - 1)]
+# Fits a bigint, and so does the length of any range.
+BlockNumber = Annotated[int, Field(ge=0, le=2**62)]
 
 
 class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class JobRef(Strict):
@@ -114,8 +115,8 @@ class Fenced(Strict):
 
 
 class Progress(Strict):
-    done: int = Field(ge=0)
-    total: int = Field(ge=0)
+    done: int = Field(ge=0, le=2**53)
+    total: int = Field(ge=0, le=2**53)
 
 
 class HeartbeatRequest(Fenced):
@@ -130,15 +131,15 @@ class HeartbeatResponse(Strict):
 class OutputCommit(Strict):
     """A staged output that the Dispatcher shall commit with the completion."""
 
-    output_index: int = Field(ge=0)
+    output_index: int = Field(ge=0, le=1_000)
     dataset_uuid: UUID
     dataset_version: UUID
-    location: str
-    partition_key: str | None = None
+    location: str = Field(max_length=2_000)
+    partition_key: str | None = Field(default=None, max_length=256)
     start: BlockNumber | None = None
     end: BlockNumber | None = None
     cursor: BlockNumber | None = None
-    row_count: int = Field(ge=0)
+    row_count: int = Field(ge=0, le=2**62)
 
 
 class CompleteRequest(Fenced):
@@ -148,6 +149,8 @@ class CompleteRequest(Fenced):
     error_code: str | None = Field(default=None, max_length=64)
     error_message: str | None = Field(default=None, max_length=20_000)
     retryable: bool = True
+    # The worker had to stop, not the work: this attempt does not count.
+    interrupted: bool = False
 
 
 class CompleteResponse(Strict):

@@ -18,6 +18,7 @@ from trace_platform.domain.errors import (
     TaskTimedOut,
     TraceError,
     Unavailable,
+    WorkerStopped,
 )
 from trace_platform.operators import registry
 from trace_platform.operators.contract import Result, TaskContext
@@ -59,14 +60,19 @@ class Attempt:
         report = self._outcome()
         took_s = round(time.monotonic() - started, 3)
         try:
-            status = self._report(report)
-            self._log.info(
-                "attempt_ended", status=status, seconds=took_s, error=report.error_message
-            )
+            self._say_ended(self._report(report), took_s)
         except StaleFence:
             self._log.warning("attempt_lost_its_task", seconds=took_s)
-        except Unavailable as error:
-            self._log.error("attempt_not_reported", reason=error.message)
+        except TraceError as error:
+            # The reaper finds it, and another attempt does the work again.
+            self._log.error("attempt_not_reported", code=error.code, reason=error.message)
+
+    def _say_ended(self, report: CompleteRequest, took_s: float) -> None:
+        if report.status == "Completed":
+            self._log.info("attempt_completed", seconds=took_s)
+            return
+        why = {"code": report.error_code, "reason": report.error_message}
+        self._log.warning("attempt_failed", status=report.status, seconds=took_s, **why)
 
     def beat(self) -> None:
         """Extend the lease. Only a lost fence or a directive stops the work, never an outage."""
@@ -146,26 +152,29 @@ class Attempt:
             **self._fence(),
             status="Canceled" if isinstance(error, TaskCanceled) else "Failed",
             error_code=error.code,
-            error_message=message[:20_000],
+            error_message=_storable(message)[:20_000],
             retryable=error.retryable,
+            interrupted=isinstance(error, WorkerStopped),
         )
 
-    def _report(self, report: CompleteRequest) -> str:
-        """A completion that is refused (a bad manifest, an overlap) makes the attempt fail."""
+    def _report(self, report: CompleteRequest) -> CompleteRequest:
+        """The report that was accepted: a completion that is refused (a bad manifest, an overlap)
+        makes the attempt fail."""
         if self._fence_lost.is_set():
             raise StaleFence("the fence is lost")
         try:
-            return self._insist(report).status
+            return self._insist(report)
         except (StaleFence, Unavailable):
             raise
         except TraceError as error:
-            return self._insist(self._failed(error)).status
+            return self._insist(self._failed(error))
 
-    def _insist(self, report: CompleteRequest) -> CompleteResponse:
+    def _insist(self, report: CompleteRequest) -> CompleteRequest:
         def call() -> CompleteResponse:
             return self._dispatcher.complete(report, self.claimed.capability_token)
 
-        return insist(call, REPORT_FOR_S, self._pause)
+        insist(call, REPORT_FOR_S, self._pause)
+        return report
 
     def _pause(self, seconds: float) -> None:
         if self._fence_lost.wait(seconds):
@@ -178,6 +187,11 @@ class Attempt:
             "attempt": claimed.attempt,
             "lease_token": claimed.lease_token,
         }
+
+
+def _storable(text: str) -> str:
+    """Text as Postgres takes it: what an operator quotes may be no text at all."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def _crash(error: Exception) -> OperatorCrashed:

@@ -88,11 +88,11 @@ class Worker:
     def _claim(self, message: Message) -> Claimed | NotClaimed | None:
         """None for what is no wake-up of ours, and for a claim that the dispatcher refuses."""
         try:
-            task_id = UUID(str(message.body.get("task_id")))
+            task_id = UUID(str(message.body["task_id"]))
             return self._dispatcher.claim(task_id, self._worker_id)
         except Unavailable:
             raise  # the message comes back
-        except (TraceError, ValueError) as error:
+        except (TraceError, ValueError, TypeError, LookupError) as error:
             log.error("wake_up_dropped", reason=str(error), message=message.body)
             return None
 
@@ -138,5 +138,6 @@ class Worker:
             running = dict(self._running)
         for attempt in running:
             attempt.stop(WorkerStopped("the worker was stopped"))
+        deadline = time.monotonic() + STOP_GRACE_S
         for thread in running.values():
-            thread.join(STOP_GRACE_S)
+            thread.join(max(0.0, deadline - time.monotonic()))

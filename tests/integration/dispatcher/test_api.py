@@ -1,4 +1,4 @@
-"""The HTTP face: who may call what, the shapes of seed 001, errors as problem+json."""
+"""The HTTP face: who may call what, the shapes of the contract, errors as problem+json."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from joserfc.jwk import ECKey, OctKey
 
 from tests.support.control_plane import DAG, SECRETS, ControlPlane, stage
 from trace_platform.dispatcher.api import create_app
+from trace_platform.drivers.https import BodyLimit
 
 pytestmark = pytest.mark.anyio
 
@@ -243,6 +244,52 @@ async def test_unknown_things_are_not_found(http: httpx.AsyncClient, plane: Cont
     ):
         response = await http.request(method, path, json=body, headers=USER)
         assert (response.status_code, response.json()["code"]) == (404, "not_found"), path
+
+
+async def test_values_that_postgres_cannot_hold_are_bad_input(
+    http: httpx.AsyncClient, plane: ControlPlane
+) -> None:
+    claimed = await claim(http, plane)
+    headers = capability(claimed)
+    for path, change in (
+        ("heartbeat", {"progress": {"done": 1, "total": 10**400}}),
+        ("complete", {"status": "Failed", "error_message": "a\0b"}),
+        (
+            "events",
+            {"events": [_event(claimed) | {"start": None, "end": None, "partition_key": "\0"}]},
+        ),
+        ("complete", {"status": "Completed", "outputs": [{"row_count": 2**70}]}),
+    ):
+        response = await http.post(
+            f"/v1/task/{path}", json=fence(claimed) | change, headers=headers
+        )
+        assert (response.status_code, response.json()["code"]) == (422, "bad_input"), path
+    for method, path, body in (
+        ("GET", "/v1/dags/%00", None),
+        ("GET", "/v1/tasks?dag_name=%00", None),
+        ("POST", "/v1/sources/%00/x/trigger", {"start": 0, "end": 1}),
+    ):
+        response = await http.request(method, path, json=body, headers=USER)
+        assert response.status_code == 422, path
+    nul = DAG.replace("rpc_pool: demo", 'rpc_pool: "a\\0b"')
+    response = await http.post("/v1/dags", json={"yaml": nul}, headers=USER)
+    assert response.status_code == 422
+
+
+async def test_a_body_that_is_too_large_is_not_read(plane: ControlPlane) -> None:
+    limited = BodyLimit(create_app(plane.me), 1000)
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=limited), base_url="https://dispatcher"
+    ) as http:
+
+        async def chunks() -> AsyncIterator[bytes]:
+            for _ in range(100):
+                yield b"x" * 100
+
+        for content in (b"x" * 2000, chunks()):
+            response = await http.post("/internal/task-claim", content=content)
+            assert response.status_code == 413
+            assert "larger than" in response.text
 
 
 async def test_an_event_names_one_shape(http: httpx.AsyncClient, plane: ControlPlane) -> None:

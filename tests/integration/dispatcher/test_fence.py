@@ -14,10 +14,12 @@ from trace_platform.dispatcher.heartbeat import heartbeat
 from trace_platform.dispatcher.reap_leases import reap_leases
 from trace_platform.dispatcher.record_events import record_events
 from trace_platform.dispatcher.requeue_failed import requeue_failed
+from trace_platform.dispatcher.retry_task import retry_task
 from trace_platform.domain.errors import (
     Conflict,
     Forbidden,
     InvalidManifest,
+    NotFound,
     PartitionOverlap,
     StaleFence,
 )
@@ -196,6 +198,32 @@ async def test_a_failure_that_cannot_be_helped_is_final(plane: ControlPlane) -> 
     ]
 
 
+async def test_any_number_of_clean_stops_costs_no_attempt(plane: ControlPlane) -> None:
+    task_id = await plane.queued_ingest()
+    for attempt in range(1, 8):
+        claimed = await plane.claimed(task_id)
+        assert claimed.attempt == attempt
+        await plane.complete(claimed, status="Failed", interrupted=True)
+        assert await requeue_failed(plane.me.state) == [task_id], "and it is due at once"
+    await plane.complete(await plane.claimed(task_id))
+
+
+async def test_a_task_that_failed_for_good_can_be_retried(plane: ControlPlane) -> None:
+    task_id = await plane.queued_ingest()
+    await plane.complete(await plane.claimed(task_id), status="Failed", retryable=False)
+    await retry_task(plane.me.state, plane.me.org_id, task_id)
+    await plane.settle()
+    assert plane.wake_ups() == [task_id]
+    with pytest.raises(Conflict):
+        await retry_task(plane.me.state, plane.me.org_id, task_id)
+    with pytest.raises(NotFound):
+        await retry_task(plane.me.state, plane.me.org_id, uuid4())
+    claimed = await plane.claimed(task_id)
+    await plane.complete(claimed, status="Failed")
+    (task,) = plane.sql("SELECT next_retry_at FROM tasks WHERE id = %s", task_id)
+    assert task["next_retry_at"] is not None, "its attempts are before it again"
+
+
 async def test_the_reaper_leaves_live_leases_alone(plane: ControlPlane) -> None:
     await plane.claimed(await plane.queued_ingest())
     assert await reap_leases(plane.me.state) == []
@@ -204,10 +232,16 @@ async def test_the_reaper_leaves_live_leases_alone(plane: ControlPlane) -> None:
 async def test_a_lost_wake_up_is_sent_again(plane: ControlPlane) -> None:
     task_id = await plane.queued_ingest()
     assert await requeue_failed(plane.me.state) == []
-    plane.sql("UPDATE tasks SET announced_at = announced_at - interval '10 minutes'")
-    assert await requeue_failed(plane.me.state) == [task_id]
-    await plane.settle()
-    assert plane.wake_ups() == [task_id]
+    for _ in range(2):
+        plane.sql("UPDATE tasks SET announce_again_at = clock_timestamp() WHERE status = 'Queued'")
+        assert await requeue_failed(plane.me.state) == [task_id]
+        assert await requeue_failed(plane.me.state) == [], "once, and then ever more rarely"
+        await plane.settle()
+        assert plane.wake_ups() == [task_id]
+    (task,) = plane.sql(
+        "SELECT announce_again_at - clock_timestamp() AS gap FROM tasks WHERE id = %s", task_id
+    )
+    assert task["gap"].total_seconds() > 100
 
 
 async def test_cancel_ends_a_queued_task_at_once(plane: ControlPlane) -> None:
@@ -225,6 +259,25 @@ async def test_cancel_reaches_a_running_task_with_its_heartbeat(plane: ControlPl
     assert answer.directive == "cancel"
     await plane.complete(claimed, status="Canceled")
     assert await plane.claim(claimed.task.task_id) == NotClaimed(reason="Canceled")
+
+
+async def test_a_task_that_fails_after_a_cancel_is_canceled_and_not_retried(
+    plane: ControlPlane,
+) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    await cancel_task(plane.me.state, plane.me.org_id, claimed.task.task_id)
+    for _ in range(2):
+        await plane.complete(claimed, status="Failed", error_code="worker_stopped")
+    assert await plane.claim(claimed.task.task_id) == NotClaimed(reason="Canceled")
+    plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE next_retry_at IS NOT NULL")
+    assert await requeue_failed(plane.me.state) == []
+
+
+async def test_a_hanging_attempt_is_not_kept_alive_past_its_time_out(plane: ControlPlane) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    plane.sql("UPDATE tasks SET started_at = started_at - interval '1 day'")
+    with pytest.raises(StaleFence):
+        await heartbeat(plane.me.state, HeartbeatRequest(**fence_fields(claimed)))
 
 
 async def test_a_canceled_task_whose_worker_died_is_not_retried(plane: ControlPlane) -> None:
@@ -301,6 +354,17 @@ async def test_a_partition_that_crosses_a_border_is_refused_whole(plane: Control
         with pytest.raises(PartitionOverlap):
             await commit(plane, start, end)
         assert plane.sql("SELECT * FROM partition_versions") == before
+
+
+async def test_a_range_that_a_larger_one_overtook_ends_without_a_commit(
+    plane: ControlPlane,
+) -> None:
+    """Two triggers overlap and the larger one is quicker: nothing is wrong."""
+    small = await plane.claimed(await plane.queued_ingest(0, 9))
+    large = await commit(plane, 0, 29)
+    await plane.complete(small, outputs=[stage(plane.me.store, small, 0, 0, 9)])
+    assert plane.sql("SELECT task_id FROM partition_versions") == [{"task_id": large}]
+    assert plane.sql("SELECT 1 FROM events WHERE producer_task_id = %s", small.task.task_id) == []
 
 
 async def commit(plane: ControlPlane, start: int, end: int) -> Any:

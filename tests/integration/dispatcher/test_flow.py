@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
 from tests.support.control_plane import DAG, ControlPlane, range_event, stage
@@ -106,6 +107,27 @@ async def test_a_crashed_publisher_repeats_a_wake_up_and_loses_none(plane: Contr
     assert first == second
 
 
+async def test_a_claim_of_the_outbox_honours_its_limit(plane: ControlPlane) -> None:
+    await plane.deploy()
+    plane.sql("INSERT INTO outbox (kind, payload) VALUES ('route', '{\"event_ids\": []}')")
+    with psycopg.connect(plane.owner_dsn, autocommit=True) as owner:
+        owner.execute("VACUUM ANALYZE outbox")
+    plane.sql(
+        "INSERT INTO outbox (kind, payload)"
+        " SELECT 'route', '{\"event_ids\": []}' FROM generate_series(1, 40)"
+    )
+    assert await publish_outbox(plane.me.state, plane.queue, limit=5) == 5
+
+
+async def test_a_row_that_cannot_be_routed_holds_up_nothing(plane: ControlPlane) -> None:
+    await plane.deploy()
+    await plane.trigger(0, 29)
+    plane.sql("INSERT INTO outbox (kind, payload) VALUES ('route', '{}')")
+    await publish_outbox(plane.me.state, plane.queue)
+    await publish_outbox(plane.me.state, plane.queue)
+    assert len(plane.wake_ups()) == 1
+
+
 async def test_an_event_of_an_old_generation_is_kept_but_not_routed(plane: ControlPlane) -> None:
     await plane.deploy()
     await plane.trigger(0, 29)
@@ -132,6 +154,21 @@ async def test_an_unchanged_job_keeps_its_row_over_a_deploy(plane: ControlPlane)
     response = await deploy_dag(plane.me.state, plane.me.org_id, changed, "dag.yaml")
     assert response.added == ["split"]
     assert plane.sql("SELECT count(*) AS n FROM jobs") == [{"n": 4}]
+
+
+async def test_names_that_are_published_by_two_at_once_go_to_one(plane: ControlPlane) -> None:
+    yamls = [DAG.replace("name: chain", f"name: chain_{i}") for i in range(4)]
+    done = await asyncio.gather(*(plane.deploy(y) for y in yamls), return_exceptions=True)
+    assert sorted(type(d).__name__ for d in done) == ["InvalidDag"] * 3 + ["NoneType"]
+
+
+async def test_names_can_be_swapped(plane: ControlPlane) -> None:
+    await plane.deploy()
+    before = {r["name"]: r["uuid"] for r in plane.sql("SELECT name, uuid FROM datasets")}
+    swapped = DAG.replace("  blocks: {", "  x: {").replace("  logs: {", "  blocks: {")
+    await plane.deploy(swapped.replace("  x: {", "  logs: {"))
+    after = {r["name"]: r["uuid"] for r in plane.sql("SELECT name, uuid FROM datasets")}
+    assert (after["blocks"], after["logs"]) == (before["logs"], before["blocks"])
 
 
 async def test_two_deploys_at_once_both_succeed(plane: ControlPlane) -> None:

@@ -9,7 +9,7 @@ import psycopg
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from trace_platform.domain.errors import Unavailable
+from trace_platform.domain.errors import BadInput, Unavailable
 from trace_platform.drivers.postgres.queries import Row, Tx
 
 
@@ -39,6 +39,12 @@ class Database:
         try:
             async with self._pool.connection() as connection, connection.transaction():
                 yield connection
+        except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure) as error:
+            raise Unavailable("two changes met in the database", hint="try again") from error
+        except psycopg.DataError as error:
+            # A value that no column can hold, such as text with a NUL character.
+            said = error.diag.message_primary or str(error)
+            raise BadInput(f"a value cannot be stored: {said}") from error
         except (psycopg.OperationalError, PoolTimeout) as error:
             raise Unavailable(
                 "Postgres does not answer", hint="trace status shows whether it is running"

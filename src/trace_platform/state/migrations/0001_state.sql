@@ -103,6 +103,8 @@ CREATE TABLE tasks (
     inputs               jsonb NOT NULL,
     outputs              jsonb,
     attempt              integer NOT NULL DEFAULT 0,
+    -- Attempts that do not count against max_attempts: interrupted, or from before a manual retry.
+    forgiven             integer NOT NULL DEFAULT 0,
     lease_token          uuid,
     lease_expires_at     timestamptz,
     reaped_at            timestamptz,
@@ -113,7 +115,8 @@ CREATE TABLE tasks (
     error_code           text,
     error_message        text,
     created_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
-    announced_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+    announcements        integer NOT NULL DEFAULT 0,
+    announce_again_at    timestamptz NOT NULL DEFAULT clock_timestamp() + interval '1 minute',
     started_at           timestamptz,
     completed_at         timestamptz,
     UNIQUE (job_id, dedupe_key),
@@ -124,7 +127,7 @@ CREATE TABLE tasks (
 CREATE INDEX tasks_leases ON tasks (lease_expires_at) WHERE status = 'Running';
 CREATE INDEX tasks_retries ON tasks (next_retry_at)
     WHERE status = 'Failed' AND next_retry_at IS NOT NULL;
-CREATE INDEX tasks_queued ON tasks (announced_at) WHERE status = 'Queued';
+CREATE INDEX tasks_queued ON tasks (announce_again_at) WHERE status = 'Queued';
 
 -- Append-only: one row per attempt, its end written once.
 CREATE TABLE task_attempts (

@@ -1,0 +1,20 @@
+"""A user gives a task that failed or was canceled another chance."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from trace_platform.domain.errors import Conflict, NotFound
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.state import tasks
+
+
+async def retry_task(state: Database, org_id: UUID, task_id: UUID) -> None:
+    """Queued again, with all its attempts before it."""
+    async with state.transaction() as tx:
+        if await tasks.retry(tx, org_id, task_id):
+            return
+        task = await tasks.get(tx, task_id)
+    if task is None or task["org_id"] != org_id:
+        raise NotFound(f"there is no task {task_id}")
+    raise Conflict(f"task {task_id} cannot be retried: it is {task['status']}")
