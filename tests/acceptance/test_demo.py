@@ -25,7 +25,7 @@ def test_the_demo_ends_in_a_table_and_leaves_nothing_running(tmp_path: Path) -> 
 
     with trace(tmp_path / "home", "demo", "--once", "--blocks", "500") as again:
         assert again.process.wait(120) == 0, again.text()
-    assert "This range was asked for before" in again.text()
+    assert "This range was requested before" in again.text()
 
 
 def test_two_instances_run_side_by_side(tmp_path: Path) -> None:

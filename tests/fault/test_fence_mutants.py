@@ -20,11 +20,7 @@ MUTANTS = [
     ("claim_task", "t.status = 'Queued'", "true"),
     ("claim_task", "t.attempt + 1", "t.attempt"),
     ("claim_task", "reaped_at = NULL,", ""),
-    (
-        "fail_task",
-        "CASE WHEN t.cancel_requested_at IS NULL THEN 'Failed' ELSE 'Canceled' END",
-        "'Failed'",
-    ),
+    ("fail_task", "t.cancel_requested_at IS NULL THEN 'Failed'", "true THEN 'Failed'"),
     ("extend_lease", "clock_timestamp() < t.started_at", "now() > t.started_at"),
     ("hold_fence", "id = :task_id", "true"),
     ("hold_fence", "attempt = :attempt", "true"),

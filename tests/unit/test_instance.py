@@ -31,6 +31,8 @@ def test_ports_are_chosen_once_and_kept(tmp_path: Path, registry: Path) -> None:
 def test_a_port_in_use_is_not_chosen(tmp_path: Path, registry: Path) -> None:
     probe = open_instance(Home(tmp_path / "probe"), Settings(), tmp_path / "other-registry")
     with socket.socket() as other:
+        # As in is_free: a server that just stopped there does not count.
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.0.1", probe.port("postgres")))
         other.listen()
         found = open_instance(Home(tmp_path / "home"), Settings(), registry)

@@ -17,7 +17,7 @@ from trace_platform.app.instance import HOST, Instance, open_instance
 from trace_platform.app.log import configure_logging
 from trace_platform.app.ready import mark_ready
 from trace_platform.app.settings import Settings, load_settings
-from trace_platform.domain.errors import InvalidConfig, TraceError
+from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.https import Listen
 from trace_platform.drivers.lite.certificates import ensure_certificates
 from trace_platform.drivers.lite.local_store import LocalStore
@@ -114,8 +114,9 @@ def _warm_up(spark: SparkRuntime) -> None:
     """The first task finds a warm session; should this fail, that task tries again."""
     try:
         spark.warm_up()
-    except TraceError as error:
-        log.warning("warm_up_failed", code=error.code, reason=error.message)
+    except Exception as error:
+        # Also when the worker is told to stop meanwhile.
+        log.warning("warm_up_failed", reason=str(error).partition("\n")[0])
 
 
 def _listen(home: Home, instance: Instance, name: str) -> Listen:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from trace_platform.domain.errors import TraceError
+from trace_platform.domain.errors import SetupError, TraceError
 
 EXIT_UNEXPECTED = 70
 
@@ -79,9 +79,21 @@ def main() -> None:
     except TraceError as error:
         show_error(error)
         sys.exit(1)
+    except OSError as error:
+        show_error(_setup_error(error))
+        sys.exit(1)
     except Exception:
         typer.echo(f"error [internal]: unexpected; see {_keep_traceback()}", err=True)
         sys.exit(EXIT_UNEXPECTED)
+
+
+def _setup_error(error: OSError) -> TraceError:
+    """What the machine refuses: rights, space, a folder that is not there."""
+    where = f" {error.filename}" if error.filename else ""
+    return SetupError(
+        f"cannot use{where}: {error.strerror or error}",
+        hint="choose another --home, or mend that; `trace doctor` looks closer",
+    )
 
 
 def show_error(error: TraceError) -> None:

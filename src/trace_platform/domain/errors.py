@@ -17,6 +17,7 @@ TraceError
 │   └── PartitionOverlap         a partition that crosses the border of a committed one
 ├── TaskCanceled                 the attempt was told to stop
 ├── TaskTimedOut                 the attempt ran longer than its job allows
+├── TaskFailed                   a task that was waited for failed for good
 ├── Unavailable                  trying again may help
 │   ├── RpcUnreachable           no answer, or no useful one, from the node
 │   ├── DispatcherUnreachable
@@ -121,6 +122,10 @@ class TaskCanceled(TraceError):
 class TaskTimedOut(TraceError):
     code = "task_timed_out"
     retryable = True
+
+
+class TaskFailed(TraceError):
+    code = "task_failed"
 
 
 class Unavailable(TraceError):

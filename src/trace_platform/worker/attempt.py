@@ -105,6 +105,17 @@ class Attempt:
             self._stop_reason = reason
         self._resources.spark.cancel(self.tag)
 
+    def hand_back(self) -> None:
+        """Give the task back before the operator has noticed: what it still writes nobody reads."""
+        reason = WorkerStopped("the worker was stopped")
+        self.stop(reason)
+        try:
+            self._dispatcher.complete(self._failed(reason), self.claimed.capability_token)
+        except TraceError as error:
+            # Ended by itself meanwhile, or the dispatcher is away: then its lease runs out.
+            self._log.info("not_handed_back", code=error.code)
+        self._fence_lost.set()
+
     def _check(self) -> None:
         if self._stop_reason is not None:
             raise self._stop_reason

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import structlog
 
-from trace_platform.domain.errors import TraceError, Unavailable, WorkerStopped
+from trace_platform.domain.errors import TraceError, Unavailable
 from trace_platform.drivers.queue import Message, QueueReceiver
 from trace_platform.wire.task import Claimed, NotClaimed
 from trace_platform.worker.attempt import Attempt
@@ -23,7 +23,8 @@ log = structlog.get_logger()
 VISIBILITY_S = 5.0
 # How long an idle worker waits for a wake-up before it looks whether it is to stop.
 WAIT_S = 0.5
-STOP_GRACE_S = 10.0
+# For operators to notice; they write where nobody reads, so leaving them behind is safe too.
+STOP_GRACE_S = 2.0
 # A directive, such as cancel, reaches the worker with its next beat.
 MAX_BEAT_S = 5.0
 TICK_S = 0.25
@@ -132,12 +133,12 @@ class Worker:
             return list(self._running)
 
     def _drain(self) -> None:
-        """Hand the work back: the attempts fail, retryable, and run elsewhere."""
-        log.info("worker_stopping", running=len(self._attempts()))
+        """Hand the work back at once, so that it can go on elsewhere."""
         with self._lock:
             running = dict(self._running)
+        log.info("worker_stopping", running=len(running))
         for attempt in running:
-            attempt.stop(WorkerStopped("the worker was stopped"))
+            attempt.hand_back()
         deadline = time.monotonic() + STOP_GRACE_S
         for thread in running.values():
             thread.join(max(0.0, deadline - time.monotonic()))

@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 import psutil
 
-from trace_platform.domain.errors import SetupError
+from trace_platform.domain.errors import DiskFull, SetupError, TraceError
 from trace_platform.drivers.lite import drop_root
 
 ADMIN = "trace_admin"
@@ -193,8 +193,7 @@ class EmbeddedPostgres:
             )
         if result.returncode != 0:
             shutil.rmtree(partial)
-            last = (result.stdout.strip().splitlines() or ["no output"])[-1]
-            raise SetupError(f"initdb failed in {self.data_dir.parent}: {last}")
+            raise _initdb_failed(self.data_dir.parent, result.stdout)
         partial.rename(self.data_dir)
 
     def _who(self) -> Identity:
@@ -269,6 +268,14 @@ def _unprivileged_account() -> pwd.struct_passwd:
         if not found:
             raise SetupError("this machine has no user but root to run Postgres") from None
         return found[-1]
+
+
+def _initdb_failed(folder: Path, said: str) -> TraceError:
+    if "No space left" in said or "Disk quota" in said:
+        return DiskFull(f"no space left in {folder}", hint="a new database needs about 60 MB")
+    lines = said.strip().splitlines() or ["no output"]
+    wrong = [line for line in lines if "error:" in line.lower() or "fatal" in line.lower()]
+    return SetupError(f"initdb failed in {folder}: {(wrong or lines[-1:])[0]}")
 
 
 def _initdb(folder: Path) -> list[str]:

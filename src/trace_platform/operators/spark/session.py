@@ -119,8 +119,14 @@ class SparkRuntime:
                 session.sparkContext.cancelJobsWithTag(tag)
 
     def stop(self) -> None:
-        with self._starting:
+        """End the session and its JVM. One that is still starting is not waited for: its JVM ends
+        when this process does, because that closes its standard input."""
+        if not self._starting.acquire(timeout=0.5):
+            return
+        try:
             self._discard()
+        finally:
+            self._starting.release()
 
     @property
     def jvm_pid(self) -> int | None:

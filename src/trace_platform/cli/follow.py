@@ -1,0 +1,96 @@
+"""Watches the tasks of a DAG until all of them ended."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from trace_platform.app import control_client
+from trace_platform.app.home import Home
+from trace_platform.domain.errors import TaskFailed, Unavailable
+from trace_platform.wire.control import DagStatus, JobStatus
+
+_POLL_S = 0.2
+# Between a task's end and the tasks that its events create there is a moment with nothing to do.
+_QUIET_POLLS = 4
+# Longer than any restart of a part: watching must not give up where the platform does not.
+_PATIENCE_S = 120.0
+
+
+def follow(console: Console, home: Home, dag: str) -> None:
+    """Bars for each job of the DAG. Raise TaskFailed when a task failed for good."""
+    with _progress(console) as progress:
+        bars: dict[str, TaskID] = {}
+        quiet = 0
+        while quiet < _QUIET_POLLS:
+            status = _patiently(home, dag)
+            for job in status.jobs:
+                if job.operator is not None:
+                    if job.name not in bars:
+                        bars[job.name] = progress.add_task(job.name, total=None, note="")
+                    _show(progress, bars[job.name], job)
+            if any(job.counts.get("Failed") for job in status.jobs):
+                raise _failure(home, dag)
+            quiet = quiet + 1 if _settled(status) else 0
+            time.sleep(_POLL_S)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("  {task.description:<8}"),
+        BarColumn(bar_width=28),
+        MofNCompleteColumn(),
+        TextColumn("tasks"),
+        TimeElapsedColumn(),
+        TextColumn("[dim]{task.fields[note]}[/dim]"),
+        console=console,
+    )
+
+
+def _show(progress: Progress, bar: TaskID, job: JobStatus) -> None:
+    done = job.counts.get("Completed", 0)
+    waiting = [
+        f"{job.counts[s]} {s.lower()}" for s in ("Running", "Queued", "Retrying") if s in job.counts
+    ]
+    if job.counts.get("Running") and not done and job.operator == "cryo_ingest":
+        waiting.append("Spark starts")
+    total = sum(job.counts.values()) or None
+    progress.update(bar, total=total, completed=done, note=", ".join(waiting))
+
+
+def _settled(status: DagStatus) -> bool:
+    counts = [job.counts for job in status.jobs]
+    return any(counts) and all(set(found) <= {"Completed", "Canceled"} for found in counts)
+
+
+def _patiently(home: Home, dag: str) -> DagStatus:
+    """A part that is being restarted is waited for."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return control_client.dag_status(home, dag)
+        except Unavailable:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
+
+
+def _failure(home: Home, dag: str) -> TaskFailed:
+    found = control_client.tasks(home, dag, "Failed").tasks
+    failed = [task for task in found if not task.next_retry_at] or found
+    task = failed[0]
+    return TaskFailed(
+        f"{len(failed)} task(s) failed; the first: {task.job_name}"
+        f" after {task.attempt} attempt(s): [{task.error_code}] {task.error_message}",
+        hint=f"mend the cause, then: trace tasks retry {task.task_id}",
+    )
+
