@@ -150,7 +150,7 @@ def _out_of_memory(limits: Limits) -> InvalidQuery:
 def no_data(name: str) -> NotFound:
     return NotFound(
         f"the dataset {name!r} has no committed data yet",
-        hint="wait for the job that writes it, or see `trace status`",
+        hint="wait for the job that writes it, or see `trace tasks list`",
     )
 
 
