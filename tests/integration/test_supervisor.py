@@ -37,8 +37,9 @@ READY = """
 import os, pathlib, signal, sys
 def ready():
     run = pathlib.Path(os.environ["TRACE_HOME"], "run")
-    (run / ".partial").write_text(str(os.getpid()))
-    (run / ".partial").rename(run / f"{sys.argv[1]}.ready")
+    partial = run / f".{sys.argv[1]}.partial"
+    partial.write_text(str(os.getpid()))
+    partial.rename(run / f"{sys.argv[1]}.ready")
 """
 QUIET = READY + "ready()\nsignal.pause()\n"
 STUBBORN = (

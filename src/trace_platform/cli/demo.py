@@ -22,7 +22,7 @@ from trace_platform.app.settings import Settings, load_settings
 from trace_platform.cli.display import StartDisplay
 from trace_platform.cli.follow import follow
 from trace_platform.cli.options import HomeOption
-from trace_platform.cli.query import footer, result_table
+from trace_platform.cli.query import footer, render_rows
 from trace_platform.cli.signals import stop_on_signals
 
 
@@ -85,7 +85,7 @@ def _query(console: Console, home: Home, plan: Demo) -> None:
     console.print(Syntax(plan.query, "sql", background_color="default", word_wrap=True))
     console.print()
     response = run_query(home, plan.query)
-    console.print(result_table(response, console.width))
+    render_rows(console, response)
     console.print(footer(response), style="dim", markup=False)
 
 

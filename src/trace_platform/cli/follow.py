@@ -93,4 +93,3 @@ def _failure(home: Home, dag: str) -> TaskFailed:
         f" after {task.attempt} attempt(s): [{task.error_code}] {task.error_message}",
         hint=f"mend the cause, then: trace tasks retry {task.task_id}",
     )
-

@@ -75,7 +75,7 @@ def _publish_problems(dag: Dag, jobs: dict[str, Job]) -> Iterator[tuple[Path, st
         if publish.source.job in jobs:
             index = jobs[publish.source.job].output_index(publish.source.output)
             other = names.setdefault((publish.source.job, index), name)
-            if other != name:
+            if index is not None and other != name:
                 yield path, f"this output is published as '{other}' already"
 
 
