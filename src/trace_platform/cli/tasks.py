@@ -43,7 +43,10 @@ def list_tasks(
     if not found.tasks:
         console.print("no tasks")
         return
-    table = Table("task", "job", "input", "status", "attempt", "error", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("task", no_wrap=True, min_width=36)  # whole: it is what retry and cancel take
+    for name in ("job", "input", "status", "attempt", "error"):
+        table.add_column(name)
     for task in found.tasks:
         table.add_row(*_cells(task))
     console.print(table)
