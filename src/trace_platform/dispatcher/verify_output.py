@@ -18,6 +18,7 @@ def verify_output(store: ObjectStore, task: Row, output: OutputCommit) -> Manife
     claimed = (output.partition_key, output.start, output.end, output.row_count)
     if claimed != (manifest.partition_key, manifest.start, manifest.end, manifest.rows):
         raise InvalidManifest(f"the completion and {output.location}{MANIFEST_NAME} disagree")
+    _check_range(task, manifest)
     for file in manifest.files:
         size = store.size(output.location + file.name)
         if size != file.bytes:
@@ -35,6 +36,18 @@ def _check_place(task: Row, output: OutputCommit) -> None:
         pinned["prefix"],
     ):
         raise Forbidden(f"output {output.output_index} is not one that this attempt may commit")
+
+
+def _check_range(task: Row, manifest: Manifest) -> None:
+    """A commit replaces what lies within its range, so that may not reach beyond the task's own."""
+    spans = [(given["start"], given["end"]) for given in task["inputs"] if "start" in given]
+    if not spans:
+        return
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
+    if manifest.start < first or manifest.end > last:
+        raise Forbidden(
+            f"partition {manifest.partition_key} reaches beyond the task's range {first}-{last}"
+        )
 
 
 def _read_sealed(store: ObjectStore, location: str) -> Manifest:

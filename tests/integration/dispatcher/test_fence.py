@@ -325,6 +325,15 @@ async def test_a_manifest_that_disagrees_with_the_completion_is_refused(
         await plane.complete(claimed, outputs=[output.model_copy(update={"row_count": 6})])
 
 
+async def test_a_commit_beyond_the_tasks_range_is_forbidden(plane: ControlPlane) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest(10, 19))
+    for start, end in ((0, 19), (10, 20), (500, 509)):
+        output = stage(plane.me.store, claimed, 0, start, end)
+        with pytest.raises(Forbidden):
+            await plane.complete(claimed, outputs=[output])
+    assert plane.sql("SELECT * FROM partition_versions") == []
+
+
 async def test_events_of_other_datasets_are_forbidden(plane: ControlPlane) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
     foreign = range_event(claimed, 0, 9) | {"dataset_uuid": uuid4()}
