@@ -19,6 +19,7 @@ from trace_platform.domain.errors import TraceError, Unavailable
 from trace_platform.operators.spark.java import java_home
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 # A Unix socket's path holds 107 bytes, and Spark adds a name of 42 to the directory.
@@ -70,6 +71,9 @@ class SparkRuntime:
         """The session, started when there is none; callers that come meanwhile wait for it."""
         with self._starting:
             if self._session is None or not self._is_alive():
+                if self._jvm is not None:
+                    self._jvm.kill()  # what is broken is not asked to stop; it may be half dead
+                    self._jvm.wait()
                 self._discard()
                 self._start()
             assert self._session is not None
@@ -263,15 +267,24 @@ def _reset_pyspark(*, jvm_alive: bool) -> None:
     with SparkContext._lock:
         context, gateway = SparkContext._active_spark_context, SparkContext._gateway
         if context is not None:
-            if not jvm_alive:
-                context._jsc = None  # stop() would call the dead JVM, and warn
-            context.stop()
+            _stop(context, jvm_alive=jvm_alive)
         if gateway is not None:
             with contextlib.suppress(Exception):
                 gateway.shutdown()
         SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         SparkSession._instantiatedSession = SparkSession._activeSession = None
         SQLContext._instantiatedContext = None
+
+
+def _stop(context: SparkContext, *, jvm_alive: bool) -> None:
+    if jvm_alive:
+        try:
+            context.stop()
+            return
+        except Exception:  # noqa: S110 - it died between the look and the call
+            pass
+    context._jsc = None  # stop() would call the dead JVM, and warn
+    context.stop()
 
 
 def _end(jvm: subprocess.Popen[bytes]) -> None:
