@@ -126,6 +126,7 @@ class SparkRuntime:
         """End the session and its JVM. One that is still starting is not waited for: its JVM ends
         when this process does, because that closes its standard input."""
         if not self._starting.acquire(timeout=0.5):
+            self._remove_sockets()
             return
         try:
             self._discard()
@@ -241,10 +242,13 @@ class SparkRuntime:
         _reset_pyspark(jvm_alive=jvm is not None and jvm.poll() is None)
         if jvm is not None:
             _end(jvm)
+        self._remove_sockets()
+        self._sockets = None
+
+    def _remove_sockets(self) -> None:
         if self._sockets is not None:
             # Python workers that are on their way out remove their own sockets meanwhile.
             shutil.rmtree(self._sockets, ignore_errors=True)
-            self._sockets = None
 
     def _last_words(self) -> str:
         """The line of spark.out that names the failure."""
