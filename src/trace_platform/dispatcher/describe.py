@@ -35,7 +35,6 @@ def _job_status(job: Row, counts: list[Row]) -> JobStatus:
         name=job["name"],
         operator=job["operator"],
         counts={row["status"]: row["tasks"] for row in counts},
-        running_share=sum(row["running_share"] for row in counts if row["status"] == "Running"),
     )
 
 

@@ -188,9 +188,7 @@ SELECT t.id AS task_id, j.dag_name, j.name AS job_name, t.status, t.attempt, t.p
 SELECT j.name AS job_name,
        CASE WHEN t.status = 'Failed' AND t.next_retry_at IS NOT NULL THEN 'Retrying'
             ELSE t.status END AS status,
-       count(*) AS tasks,
-       coalesce(sum(least((t.progress->>'done')::float
-                          / nullif((t.progress->>'total')::float, 0), 1)), 0) AS running_share
+       count(*) AS tasks
   FROM tasks t JOIN jobs j ON j.id = t.job_id
  WHERE t.org_id = :org_id AND j.dag_name = :dag_name
  GROUP BY 1, 2;

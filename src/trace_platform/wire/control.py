@@ -41,8 +41,6 @@ class JobStatus(Strict):
     operator: str | None
     # Tasks by status; a failed one that will run again counts as Retrying.
     counts: dict[str, int]
-    # Tasks worth of finished work within the running ones, for progress bars.
-    running_share: float
 
 
 class DatasetStatus(Strict):
