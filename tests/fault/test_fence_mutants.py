@@ -13,34 +13,35 @@ import pytest
 pytestmark = pytest.mark.timeout(120)
 
 SUITE = "tests/integration/dispatcher/test_fence.py"
-OWNED = "(status = 'Running' OR reaped_at IS NOT NULL)"
-OWNED_T = "(t.status = 'Running' OR t.reaped_at IS NOT NULL)"
+OWNED = "(t.status = 'Running' OR t.reaped_at IS NOT NULL)"
 
 MUTANTS = [
-    ("claim_task", "t.status = 'Queued'", "true"),
-    ("claim_task", "t.attempt + 1", "t.attempt"),
-    ("claim_task", "reaped_at = NULL,", ""),
-    ("fail_task", "t.cancel_requested_at IS NULL THEN 'Failed'", "true THEN 'Failed'"),
-    ("extend_lease", "clock_timestamp() < t.started_at", "now() > t.started_at"),
-    ("hold_fence", "id = :task_id", "true"),
-    ("hold_fence", "attempt = :attempt", "true"),
-    ("hold_fence", "lease_token = :lease_token", "true"),
-    ("hold_fence", OWNED, "true"),
-    ("extend_lease", "t.id = :task_id", "true"),
-    ("extend_lease", "t.attempt = :attempt", "true"),
-    ("extend_lease", "t.lease_token = :lease_token", "true"),
-    ("extend_lease", OWNED_T, "true"),
-    ("finish_task", "id = :task_id", "true"),
-    ("finish_task", "attempt = :attempt", "true"),
-    ("finish_task", "lease_token = :lease_token", "true"),
-    ("finish_task", OWNED, "true"),
-    ("finish_task", OWNED, "status = 'Running'"),
-    ("fail_task", "t.id = :task_id", "true"),
-    ("fail_task", "t.attempt = :attempt", "true"),
-    ("fail_task", "t.lease_token = :lease_token", "true"),
-    ("fail_task", OWNED_T, "true"),
+    ("claim_tasks", "t.id = c.id AND t.status = 'Queued'", "t.id = c.id"),
+    ("claim_tasks", "t.attempt + 1", "t.attempt"),
+    ("claim_tasks", "reaped_at = NULL,", ""),
+    ("claim_tasks", "lease_token = gen_random_uuid(),", ""),
+    ("lock_claims", "pg_advisory_xact_lock(", "hashtextextended('', "),
+    ("fail_tasks", "t.cancel_requested_at IS NULL THEN 'Failed'", "true THEN 'Failed'"),
+    ("extend_leases", "clock_timestamp() < t.started_at", "now() > t.started_at"),
+    ("hold_fences", "t.id = g.task_id", "true"),
+    ("hold_fences", "t.attempt = g.attempt", "true"),
+    ("hold_fences", "t.lease_token = g.lease_token", "true"),
+    ("hold_fences", OWNED, "true"),
+    ("extend_leases", "t.id = g.task_id", "true"),
+    ("extend_leases", "t.attempt = g.attempt", "true"),
+    ("extend_leases", "t.lease_token = g.lease_token", "true"),
+    ("extend_leases", OWNED, "true"),
+    ("finish_tasks", "t.id = g.task_id", "true"),
+    ("finish_tasks", "t.attempt = g.attempt", "true"),
+    ("finish_tasks", "t.lease_token = g.lease_token", "true"),
+    ("finish_tasks", OWNED, "true"),
+    ("finish_tasks", OWNED, "t.status = 'Running'"),
+    ("fail_tasks", "t.id = g.task_id", "true"),
+    ("fail_tasks", "t.attempt = g.attempt", "true"),
+    ("fail_tasks", "t.lease_token = g.lease_token", "true"),
+    ("fail_tasks", OWNED, "true"),
     ("reap_leases", "lease_expires_at < (SELECT clock_timestamp())", "true"),
-    ("ended_outcome", "lease_token = :lease_token", "true"),
+    ("ended_outcomes", "a.lease_token = g.lease_token", "true"),
 ]
 
 

@@ -12,7 +12,7 @@ import pytest
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from tests.support.control_plane import SECRETS
+from tests.support.control_plane import WORKER_TOKEN
 from tests.support.probe_operator import behave
 from tests.support.served_dispatcher import ServedDispatcher
 from tests.support.stack import wait_for
@@ -49,11 +49,10 @@ class Rig:
         self.dispatcher.start()
         self._owner = dsns.owner
         self._queue = PgQueueReceiver(dsns.queue)
-        self._client = DispatcherClient(
-            self.dispatcher.url, SECRETS.worker_token, self.dispatcher.tls.ca
-        )
+        self._client = DispatcherClient(self.dispatcher.url, WORKER_TOKEN, self.dispatcher.tls.ca)
         self.worker = Worker(
             "test-worker",
+            "ecs_platform",
             "ecs_platform",
             2,
             self._queue,

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import structlog
 
-from trace_platform.app.log import configure_logging, mask_text
+from trace_platform.app.log import configure_logging
+from trace_platform.domain.masking import mask_text
 
 SECRET = "hunter2-and-more"
 

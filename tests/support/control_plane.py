@@ -12,12 +12,15 @@ import psycopg
 from psycopg.rows import dict_row
 
 from trace_platform.dispatcher.api import Dispatcher, Secrets
-from trace_platform.dispatcher.claim_task import claim_task
+from trace_platform.dispatcher.claim_task import Grants, claim_task
 from trace_platform.dispatcher.complete_task import complete_task
 from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.publish_outbox import publish_outbox
+from trace_platform.dispatcher.heartbeat import heartbeat
+from trace_platform.dispatcher.publish_outbox import Publishing, publish_outbox
 from trace_platform.dispatcher.task_tokens import TaskTokens
 from trace_platform.dispatcher.trigger_source import trigger_source
+from trace_platform.domain.errors import TraceError
+from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.lite.pem_signer import PemSigner
 from trace_platform.drivers.lite.pgqueue import PgQueueReceiver, PgQueueSender
@@ -29,6 +32,8 @@ from trace_platform.wire.task import (
     Claimed,
     ClaimRequest,
     CompleteRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
     NotClaimed,
     OutputCommit,
 )
@@ -61,7 +66,10 @@ publish:
   logs: { from: { job: ingest, output: logs } }
 """
 
-SECRETS = Secrets(worker_token="worker-secret", service_token="service-secret", user_token="user")
+WORKER_TOKEN = "worker-secret"
+SECRETS = Secrets(
+    worker_tokens=lambda: (WORKER_TOKEN,), service_token="service-secret", user_token="user"
+)
 
 
 @dataclass
@@ -80,10 +88,10 @@ class ControlPlane:
         me = Dispatcher(
             state=state,
             store=LocalStore(str(folder)),
-            tokens=TaskTokens(PemSigner(folder / "key.pem")),
+            grants=Grants(TaskTokens(PemSigner(folder / "keys")), "trace-data", "trace-scratch"),
             secrets=SECRETS,
+            runtimes=Runtimes.default(),
             org_id=org_id,
-            bucket="trace-data",
             retry_base_s=1.0,
             wake=asyncio.Event(),
         )
@@ -108,8 +116,18 @@ class ControlPlane:
 
     async def settle(self) -> None:
         """Publish until the outbox is empty."""
-        while await publish_outbox(self.me.state, self.queue):
+        while await publish_outbox(self.publishing()):
             pass
+
+    def publishing(self, queue: Any = None) -> Publishing:
+        return Publishing(self.me.state, queue or self.queue, self.me.runtimes)
+
+    async def beat(self, claimed: Claimed, **fields: Any) -> HeartbeatResponse:
+        request = HeartbeatRequest(**(fence_fields(claimed) | fields))
+        (answer,) = await heartbeat(self.me.state, [request])
+        if isinstance(answer, TraceError):
+            raise answer
+        return answer
 
     def wake_ups(self) -> list[UUID]:
         messages = self.received.receive("ecs_platform", 1000, 30)
@@ -118,7 +136,7 @@ class ControlPlane:
 
     async def claim(self, task_id: UUID, worker: str = "worker-1") -> Claimed | NotClaimed:
         request = ClaimRequest(task_id=task_id, worker_id=worker)
-        return await claim_task(self.me.state, self.me.tokens, self.me.bucket, request)
+        return await claim_task(self.me.state, self.me.grants, request)
 
     async def claimed(self, task_id: UUID, worker: str = "worker-1") -> Claimed:
         answer = await self.claim(task_id, worker)
@@ -127,7 +145,7 @@ class ControlPlane:
 
     async def complete(self, claimed: Claimed, **fields: Any) -> None:
         request = CompleteRequest(**(fence_fields(claimed) | {"status": "Completed"} | fields))
-        await complete_task(self.me.state, self.me.store, request, self.me.retry_base_s)
+        await complete_task(self.me.completing, request)
 
     async def queued_split(self, start: int = 0, end: int = 29, yaml: str = DAG) -> UUID:
         """The one task that a trigger creates, announced."""

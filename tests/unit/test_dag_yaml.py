@@ -2,17 +2,73 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from tests.support.control_plane import DAG
 from trace_platform.dispatcher.check_dag import check_dag
+from trace_platform.dispatcher.deploy_dag import _job_row
+from trace_platform.domain.runtimes import DEFAULT_RUNTIMES, Runtime, Runtimes
+from trace_platform.wire.dag import Dag, JobOutputRef
 from trace_platform.wire.dag_yaml import DagErrors
 
+DAG = """
+name: chain
+defaults: { max_attempts: 3, heartbeat_timeout_seconds: 30 }
+jobs:
+  - name: request
+    activation: source
+    source: { kind: manual }
+    outputs: [ranges]
+  - name: split
+    activation: reactive
+    runtime: ecs_platform
+    operator: range_splitter
+    inputs: [{ from: { job: request, output: ranges } }]
+    outputs: [chunks]
+    config: { chunk_blocks: 10 }
+  - name: ingest
+    activation: reactive
+    runtime: ecs_platform
+    operator: cryo_ingest
+    inputs: [{ from: { job: split, output: chunks } }]
+    outputs: [blocks, transactions, logs]
+    config: { chain_id: 31337, rpc_pool: demo }
+publish:
+  blocks: { from: { job: ingest, output: blocks } }
+  transactions: { from: { job: ingest, output: transactions } }
+  logs: { from: { job: ingest, output: logs } }
+"""
 
-def errors_of(text: str) -> list[str]:
+SPLITTER = "runtime: ecs_platform\n    operator: range_splitter"
+LAMBDA = replace(DEFAULT_RUNTIMES[1], url="http://127.0.0.1:1")
+
+
+def errors_of(text: str, runtimes: Runtimes | None = None) -> list[str]:
     with pytest.raises(DagErrors) as caught:
-        check_dag(text)
+        check_dag(text, runtimes or Runtimes.default())
     return [error.at("dag.yaml") for error in caught.value.errors]
+
+
+def split_with(*fields: str) -> str:
+    """The DAG with these fields in the job `split`, from line 16 on."""
+    config = "    config: { chunk_blocks: 10 }"
+    return DAG.replace(config, "\n".join([config, *(f"    {field}" for field in fields)]))
+
+
+def edge_with(field: str) -> str:
+    """The DAG with this field in the input of `split`, at 13:56."""
+    return DAG.replace("output: ranges } }]", f"output: ranges }}, {field} }}]")
+
+
+def on(*runtimes: Runtime) -> Runtimes:
+    named = {runtime.name: runtime for runtime in (*DEFAULT_RUNTIMES, *runtimes)}
+    return Runtimes(named.values())
+
+
+def row_of(dag: Dag, name: str) -> dict[str, Any]:
+    return _job_row(dag, next(job for job in dag.jobs if job.name == name))
 
 
 def test_the_example_is_a_valid_dag() -> None:
@@ -95,7 +151,11 @@ def test_the_example_is_a_valid_dag() -> None:
             "{ job: ingest, output: blocks }",
             "dag.yaml:26:11: publish.logs.from: this output is published as 'blocks' already",
         ),
-        ("chain_id: 31337", "timeout_s: .inf, chain_id: 31337", "dag.yaml:22:15: "),
+        (
+            "chain_id: 31337",
+            "timeout_s: .inf, chain_id: 31337",
+            "dag.yaml:22:26: jobs[2].config.timeout_s: cannot be read: a number must be finite",
+        ),
         ("name: chain\n", "nam: chain\n", "dag.yaml:2:1: the field 'name' is missing"),
         ("name: chain\n", "name: chain\nname: b\n", "dag.yaml:3:1: name: is given twice"),
         ("name: chain\n", "name: [chain\n", "dag.yaml:3:9: not valid YAML: expected ',' or ']'"),
@@ -109,8 +169,12 @@ def test_a_mistake_is_shown_with_its_line_and_its_cure(old: str, new: str, expec
 
 
 def test_every_mistake_is_reported_at_once() -> None:
-    text = DAG.replace("kind: manual", "kind: x").replace("runtime: ecs_platform", "runtime: cloud")
-    assert len(errors_of(text)) == 3
+    shapes = DAG.replace("kind: manual", "kind: x").replace("runtime: ecs_platform", "runtime: A-B")
+    assert len(errors_of(shapes)) == 3
+    meanings = DAG.replace("runtime: ecs_platform", "runtime: cloud").replace(
+        "job: split", "job: x"
+    )
+    assert len(errors_of(meanings)) == 3
 
 
 def test_a_cycle_names_its_jobs() -> None:
@@ -146,6 +210,11 @@ HOSTILE = {
     "merge key": "name: a\njobs:\n  - <<: { x: 1 }\n",
     "mapping key": "? [a, b]\n: c\n",
     "lone surrogate": "name: \ud800\n",
+    "zero character": 'name: "a\\0"\n',
+    "half a character": 'name: "\\ud800"\n',
+    "zero character in a key": '"a\\0": 1\n',
+    "number without end": "name: .inf\n",
+    "number of a megabyte": "name: 0x" + "f" * 900_000,
     "look-alike name": DAG.replace("name: split", "name: splіt"),  # noqa: RUF001
 }
 
@@ -167,3 +236,329 @@ def test_formatting_and_comments_do_not_make_a_version() -> None:
 def test_defaults_reach_the_job_hash() -> None:
     one, two = check_dag(DAG), check_dag(DAG.replace("max_attempts: 3", "max_attempts: 4"))
     assert one.job_hash(one.jobs[1]) != two.job_hash(two.jobs[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            split_with("scaling: { mode: steady, max_concurrency: 2 }"),
+            "dag.yaml:16:5: jobs[1].scaling: steady means one task at a time: "
+            "leave max_concurrency out, or use mode: backfill",
+        ),
+        (
+            split_with("scaling: { mode: fast }"),
+            "dag.yaml:16:16: jobs[1].scaling.mode: Input should be 'backfill' or 'steady' "
+            "(found 'fast')",
+        ),
+        (
+            split_with("scaling: { max_concurency: 2 }"),
+            "dag.yaml:16:16: jobs[1].scaling.max_concurency: unknown field; "
+            "did you mean 'max_concurrency'?",
+        ),
+        (
+            split_with("scaling: { max_concurrency: 0 }"),
+            "dag.yaml:16:16: jobs[1].scaling.max_concurrency: Input should be greater than or "
+            "equal to 1 (found 0)",
+        ),
+        (
+            split_with("scaling: { max_concurrency: true }"),
+            "dag.yaml:16:16: jobs[1].scaling.max_concurrency: Input should be a valid integer "
+            "(found True)",
+        ),
+        (
+            split_with("backpressure: { mode: pause }"),
+            "dag.yaml:16:5: jobs[1].backpressure: give max_queue_depth, max_queue_age or both",
+        ),
+        (
+            split_with("backpressure: { max_queue_age: 10m, mode: drop_oldest }"),
+            "dag.yaml:16:5: jobs[1].backpressure: mode: drop_oldest needs max_queue_depth: "
+            "how many tasks to keep",
+        ),
+        (
+            split_with("backpressure: { max_queue_age: 10 minutes }"),
+            "dag.yaml:16:21: jobs[1].backpressure.max_queue_age: write a duration as 90s, 10m, "
+            "2h or 1d, or as a number of seconds (found '10 minutes')",
+        ),
+        (
+            split_with("backpressure: { max_queue_age: true }"),
+            "dag.yaml:16:21: jobs[1].backpressure.max_queue_age: write a duration as 90s",
+        ),
+        (
+            split_with("backpressure: { max_queue_age: 0s }"),
+            "dag.yaml:16:21: jobs[1].backpressure.max_queue_age: Input should be greater than 0",
+        ),
+        (
+            split_with("backpressure: { max_queue_depth: 9, mode: drop }"),
+            "dag.yaml:16:41: jobs[1].backpressure.mode: Input should be 'pause', 'coalesce' or "
+            "'drop_oldest' (found 'drop')",
+        ),
+        (
+            split_with("execution_strategy: Bulky"),
+            "dag.yaml:16:5: jobs[1].execution_strategy: Input should be 'PerUpdate', "
+            "'PerPartition' or 'Bulk' (found 'Bulky')",
+        ),
+        (
+            DAG.replace("kind: manual }", "kind: manual }\n    execution_strategy: Bulk"),
+            "dag.yaml:5:5: jobs[0]: a source job has no tasks, so no execution_strategy",
+        ),
+        (
+            DAG.replace("kind: manual }", "kind: manual }\n    scaling: { mode: steady }"),
+            "dag.yaml:5:5: jobs[0]: a source job has no tasks, so no scaling",
+        ),
+        (
+            edge_with("where: \"severity = 'critical'\""),
+            "dag.yaml:13:56: jobs[1].inputs[0].where: write a filter as a mapping: "
+            "where: {severity: critical}",
+        ),
+        (
+            edge_with("where: { a: { gt: 5, lt: 3 } }"),
+            "dag.yaml:13:65: jobs[1].inputs[0].where.a: nothing can match gt 5 and lt 3: "
+            "the lower end comes first",
+        ),
+        (
+            edge_with("where: { a: { in: [1, {}] } }"),
+            "dag.yaml:13:78: jobs[1].inputs[0].where.a.in[1]: is no single value: "
+            "use text (a date in quotes), a number or null",
+        ),
+        (
+            edge_with("where: { day: 2024-01-01 }"),
+            "dag.yaml:13:65: jobs[1].inputs[0].where.day: is no single value: "
+            "use text (a date in quotes), a number or null (found 2024-01-01)",
+        ),
+        (
+            edge_with("were: { a: 1 }"),
+            "dag.yaml:13:56: jobs[1].inputs[0].were: unknown field; did you mean 'where'?",
+        ),
+    ],
+)
+def test_a_mistake_in_how_a_job_runs_is_shown_with_its_cure(text: str, expected: str) -> None:
+    assert any(found.startswith(expected) for found in errors_of(text)), errors_of(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            "runtime: ecs_platfrom\n    operator: range_splitter",
+            "dag.yaml:11:5: jobs[1].runtime: there is no runtime 'ecs_platfrom'; "
+            "did you mean 'ecs_platform'?",
+        ),
+        (
+            "runtime: ecs_udf\n    operator: anything",
+            "dag.yaml:11:5: jobs[1].runtime: ecs_udf is switched off; "
+            "enable it by name: [runtimes.ecs_udf] enabled = true",
+        ),
+        (
+            "runtime: lambda\n    operator: anything",
+            "dag.yaml:11:5: jobs[1].runtime: runtime lambda has no invoker here: "
+            "set [runtimes.lambda] url",
+        ),
+        (
+            f"{SPLITTER}\n    timeout_seconds: 86401",
+            "dag.yaml:13:5: jobs[1].timeout_seconds: Input should be less than or equal to 86400",
+        ),
+        (
+            "runtime: dispatcher\n    operator: range_splitter",
+            "dag.yaml:12:5: jobs[1].operator: there is no operator 'range_splitter'",
+        ),
+        (
+            "runtime: dispatcher\n    scaling: { mode: steady }\n    operator: wire_tap",
+            "dag.yaml:12:5: jobs[1].scaling: a job with runtime: dispatcher runs in order "
+            "and has no scaling",
+        ),
+        (
+            "runtime: dispatcher\n    backpressure: { max_queue_depth: 1, mode: coalesce }\n"
+            "    operator: wire_tap",
+            "dag.yaml:12:41: jobs[1].backpressure.mode: a job with runtime: dispatcher sees every "
+            "event and cannot coalesce: use pause or drop_oldest",
+        ),
+    ],
+)
+def test_a_job_that_its_runtime_cannot_run_is_refused(fields: str, expected: str) -> None:
+    found = errors_of(DAG.replace(SPLITTER, fields))
+    assert any(error.startswith(expected) for error in found), found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ("operator: anything", "operator: anything\n    timeout_seconds: 901", "13:5: jobs[1]"),
+        ("max_attempts: 3", "timeout_seconds: 901", "3:13: defaults"),
+    ],
+)
+def test_a_timeout_beyond_the_runtimes_names_both(old: str, new: str, place: str) -> None:
+    text = DAG.replace(SPLITTER, "runtime: lambda\n    operator: anything").replace(old, new)
+    assert errors_of(text, on(LAMBDA)) == [
+        f"dag.yaml:{place}.timeout_seconds: 901 s for job 'split' is more than the 900 s "
+        "that runtime lambda allows"
+    ]
+
+
+@pytest.mark.parametrize("runtime", [LAMBDA, Runtime("ecs_r", queue="ecs_r")])
+def test_the_operators_of_other_runtimes_are_their_own(runtime: Runtime) -> None:
+    fields = f"runtime: {runtime.name}\n    operator: any_thing"
+    text = DAG.replace(SPLITTER, fields).replace("chunk_blocks: 10", "deep: { x: [1, null] }")
+    dag = check_dag(text, on(runtime))
+    assert dag.jobs[1].config == {"deep": {"x": [1, None]}}
+    assert "jobs[1].operator: use lower-case" in errors_of(text.replace("any_", "Any "))[0]
+
+
+def test_a_runtimes_limits_hold_where_the_author_set_none() -> None:
+    slow = Runtime("ecs_r", queue="ecs_r", timeout_seconds=7200, heartbeat_timeout_seconds=300)
+    text = DAG.replace(SPLITTER, "runtime: ecs_r\n    operator: forecast")
+    by_runtime = row_of(check_dag(text, on(slow)), "split")
+    # The DAG's own `defaults` has a heartbeat time-out of 30 s.
+    assert (by_runtime["timeout_seconds"], by_runtime["heartbeat_timeout_seconds"]) == (7200, 30)
+    by_defaults = text.replace("max_attempts: 3", "timeout_seconds: 1800")
+    assert row_of(check_dag(by_defaults, on(slow)), "split")["timeout_seconds"] == 1800
+    by_job = text.replace("operator: forecast", "operator: forecast\n    timeout_seconds: 5")
+    assert row_of(check_dag(by_job, on(slow)), "split")["timeout_seconds"] == 5
+    assert row_of(check_dag(text, on(slow)), "ingest")["timeout_seconds"] == 1800
+
+
+def test_a_runtimes_new_limit_makes_a_new_job_and_version() -> None:
+    limits: list[dict[str, Any]] = [{}, {"timeout_seconds": 60}, {"max_concurrency": 3}]
+    dags = [check_dag(DAG, on(replace(DEFAULT_RUNTIMES[2], **limit))) for limit in limits]
+    assert len({dag.content_hash for dag in dags}) == 3
+    assert len({dag.job_hash(dag.jobs[1]) for dag in dags}) == 3
+    assert len({dag.job_hash(dag.jobs[0]) for dag in dags}) == 1
+
+
+@pytest.mark.parametrize(
+    ("scaling", "of_runtime", "right"),
+    [
+        (None, None, None),
+        (None, 8, 8),
+        ("{ mode: steady }", None, 1),
+        ("{ mode: steady, max_concurrency: 1 }", 8, 1),
+        ("{ max_concurrency: 20 }", None, 20),
+        ("{ mode: backfill, max_concurrency: 20 }", 8, 8),
+        ("{ mode: backfill, max_concurrency: 5 }", 8, 5),
+        ("{ mode: backfill }", 8, 8),
+    ],
+)
+def test_the_smaller_limit_counts(
+    scaling: str | None, of_runtime: int | None, right: int | None
+) -> None:
+    text = split_with(f"scaling: {scaling}") if scaling else DAG
+    runtimes = on(replace(DEFAULT_RUNTIMES[2], max_concurrency=of_runtime))
+    assert row_of(check_dag(text, runtimes), "split")["max_concurrency"] == right
+
+
+@pytest.mark.parametrize(
+    ("age", "seconds"),
+    [
+        ("90s", 90),
+        ("10m", 600),
+        ("2h", 7200),
+        ("1.5 h", 5400),
+        ("1d", 86400),
+        ("45", 45),
+        ("0.5", 0.5),
+    ],
+)
+def test_an_age_is_a_duration_or_seconds(age: str, seconds: float) -> None:
+    dag = check_dag(split_with(f"backpressure: {{ max_queue_age: {age} }}"))
+    same = check_dag(split_with(f"backpressure: {{ max_queue_age: {seconds}, mode: pause }}"))
+    assert dag.content_hash == same.content_hash
+    row = row_of(dag, "split")
+    assert (row["max_queue_age_s"], row["pressure_mode"]) == (seconds, "pause")
+    assert row["max_queue_depth"] is None
+
+
+def test_a_job_row_has_what_the_engine_needs() -> None:
+    text = split_with(
+        "execution_strategy: Bulk",
+        "priority: bulk",
+        "backpressure: { max_queue_depth: 100, mode: drop_oldest }",
+    )
+    dag = check_dag(text)
+    wanted = {
+        "execution_strategy": "Bulk",
+        "priority": 2,
+        "max_concurrency": None,
+        "max_queue_depth": 100,
+        "max_queue_age_s": None,
+        "pressure_mode": "drop_oldest",
+    }
+    assert row_of(dag, "split").items() >= wanted.items()
+    assert row_of(dag, "ingest")["execution_strategy"] == "PerUpdate"
+    assert row_of(dag, "ingest")["pressure_mode"] is None
+    assert row_of(dag, "request")["execution_strategy"] is None
+
+
+def test_a_filter_is_kept_in_its_normal_form() -> None:
+    dag = check_dag(edge_with("where: { b: { in: [2, 1, 2] }, a: 1.0 }"))
+    assert dag.jobs[1].inputs[0].where == {"a": 1, "b": {"in": [1, 2]}}
+    same = check_dag(edge_with("where: { a: 1, b: { in: [1, 2] } }"))
+    assert dag.content_hash == same.content_hash
+    assert dag.job_hash(dag.jobs[1]) != check_dag(DAG).job_hash(check_dag(DAG).jobs[1])
+    assert check_dag(edge_with("where: {}")).content_hash == check_dag(DAG).content_hash
+
+
+@pytest.mark.parametrize("again", ["job: request, output: 0", "job: request", "dataset: all"])
+def test_one_output_has_one_filter(again: str) -> None:
+    """An event makes one task: with two filters half of the rows would be lost."""
+    publish = "publish:\n  all: { from: { job: request, output: ranges } }"
+    edges = f"output: ranges }}, where: {{ a: 1 }} }}, {{ from: {{ {again} }} }}]"
+    text = DAG.replace("publish:", publish).replace("output: ranges } }]", edges)
+    assert errors_of(text) == [
+        "dag.yaml:13:75: jobs[1].inputs[1]: inputs[0] reads this dataset too: "
+        "one filter has to cover both"
+    ]
+    check_dag(text.replace(", where: { a: 1 }", ""))
+
+
+OWN = DAG.replace("job: split, output: chunks", "dataset: pieces").replace(
+    "publish:", "publish:\n  pieces: { from: { job: split, output: chunks } }"
+)
+
+
+def test_a_dataset_of_the_dag_itself_is_read_from_the_job_that_makes_it() -> None:
+    dag = check_dag(OWN)
+    assert dag.jobs[2].inputs[0].source == JobOutputRef(job="split", output="chunks")
+    # Another producer under the same name is another job: its edges are not those of before.
+    moved = check_dag(OWN.replace("from: { job: split, output: chunks }", "from: { job: request }"))
+    assert dag.job_hash(dag.jobs[2]) != moved.job_hash(moved.jobs[2])
+
+
+# Hashes of version 0.1.0. A job whose hash changes is another row, and its events are new to it.
+
+GOLDEN = """\
+name: golden
+defaults: { max_attempts: 5, priority: low }
+jobs:
+  - name: request
+    activation: source
+    source: { kind: manual }
+    outputs: [ranges]
+  - name: split
+    activation: reactive
+    runtime: ecs_platform
+    operator: range_splitter
+    inputs: [{ from: { job: request, output: ranges } }]
+    outputs: 1
+    config: { chunk_blocks: 10 }
+  - name: ingest
+    activation: reactive
+    runtime: ecs_platform
+    operator: cryo_ingest
+    inputs: [{ from: { job: split } }, { from: { dataset: elsewhere } }]
+    outputs: [blocks, transactions, logs]
+    execution_strategy: PerPartition
+    config: { chain_id: 31337, rpc_pool: demo }
+    timeout_seconds: 600
+publish:
+  blocks: { from: { job: ingest, output: blocks } }
+"""
+
+
+def test_a_file_that_uses_nothing_new_keeps_its_hashes() -> None:
+    dag = check_dag(GOLDEN)
+    assert dag.content_hash == "dfabe168576bf6d5228060f74809a3cd17ac88ea1aa15e2a4e48e4a98460a2e6"
+    assert {job.name: dag.job_hash(job) for job in dag.jobs} == {
+        "request": "9971af1b389aaa3ced41b1bdb02daa084612a9ebbc16cb66b316b7d4d6798f7d",
+        "split": "739a6763a57bab5d0fe0456bb3daf2e4a5bf4d3acfec3659950bd30e7a7bae2e",
+        "ingest": "457a7bd3daceabbd81e62ab2f6d4c5b672562ed484077716505528ed61eff7c6",
+    }

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-MASK = "***"
-_SECRET_NAMES = {"token", "password", "passwd", "dsn", "authorization", "secret", "private_key"}
-_SECRET_ENDINGS = tuple(f"_{name}" for name in sorted(_SECRET_NAMES))
-# Secrets inside of texts, such as the message of an error.
-_SECRET_TEXTS = (
-    (
-        re.compile(r"(?i)\b(password|passwd|pgpassword)(\s*[=:]\s*)('[^']*'|\"[^\"]*\"|[^\s,;&]+)"),
-        2,
-    ),
-    (re.compile(r"(?i)\b(bearer)(\s+)[A-Za-z0-9._~+/=-]+"), 2),
-    (re.compile(r"(://[^\s:/@]*)(:)[^\s@/]+(?=@)"), 2),
-)
+from trace_platform.domain.masking import masked
+
 # Loud at INFO, and of no use there.
 _QUIET = ("uvicorn.access", "httpx", "httpcore", "py4j", "asyncio", "psycopg.pool")
 
@@ -68,7 +56,7 @@ def _formatter(shared: list[Processor]) -> logging.Formatter:
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
             _drop_colours,
-            mask_secrets,
+            _mask_event,
             structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
         ],
     )
@@ -79,32 +67,8 @@ def _drop_colours(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return event
 
 
-def mask_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Replace what a secret's name or its shape gives away."""
-    return {key: _masked(key, value) for key, value in event.items()}
-
-
-def _masked(key: object, value: Any) -> Any:
-    if _is_secret(key) and value is not None:
-        return MASK
-    if isinstance(value, Mapping):
-        return {str(name): _masked(name, inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_masked(None, inner) for inner in value]
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    return mask_text(str(value))
-
-
-def mask_text(text: str) -> str:
-    for pattern, kept in _SECRET_TEXTS:
-        text = pattern.sub("".join(rf"\{n}" for n in range(1, kept + 1)) + MASK, text)
-    return text
-
-
-def _is_secret(key: object) -> bool:
-    name = str(key).lower().replace("-", "_")
-    return name in _SECRET_NAMES or name.endswith(_SECRET_ENDINGS)
+def _mask_event(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    return masked(event)
 
 
 def rotate(path: Path, max_bytes: int = 20_000_000, keep: int = 3) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import threading
@@ -10,12 +9,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import structlog
+import uvloop
 
 from trace_platform.app.databases import dsn
 from trace_platform.app.home import Home
 from trace_platform.app.instance import HOST, Instance, open_instance
 from trace_platform.app.log import configure_logging
 from trace_platform.app.ready import mark_ready
+from trace_platform.app.rotatable_secret import RotatableSecret
 from trace_platform.app.settings import Settings, load_settings
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.https import Listen
@@ -49,19 +50,21 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
     from trace_platform.drivers.postgres.database import Database
 
     state = Database(dsn(home, settings, instance, "trace_dispatcher"))
-    asyncio.run(
+    uvloop.run(
         serve(
             listen=_listen(home, instance, "dispatcher"),
             state=state,
             queue=PgQueueSender(state),
             store=LocalStore(str(home.objects)),
-            signer=PemSigner(home.secrets / "task_key.pem"),
+            signer=PemSigner(home.secrets / "task_keys"),
             secrets=Secrets(
-                worker_token=home.secret("worker_token"),
+                worker_tokens=RotatableSecret(home.secrets, "worker_token").accepted,
                 service_token=home.secret("service_token"),
                 user_token=home.secret("user_token"),
             ),
+            runtimes=settings.runtime_registry(),
             bucket=settings.bucket,
+            scratch_bucket=settings.scratch_bucket,
             loop_interval_s=settings.dispatcher.loop_interval_s,
             retry_base_s=settings.dispatcher.retry_base_s,
             on_ready=_ready(home, "dispatcher"),
@@ -72,7 +75,7 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
 def _query(home: Home, settings: Settings, instance: Instance) -> None:
     from trace_platform.query.serve import serve
 
-    asyncio.run(
+    uvloop.run(
         serve(
             listen=_listen(home, instance, "query"),
             dispatcher_url=instance.url("dispatcher"),
@@ -92,13 +95,17 @@ def _worker(home: Home, settings: Settings, instance: Instance) -> None:
     from trace_platform.worker.resources import Resources
     from trace_platform.worker.serve import Worker
 
+    runtime = settings.runtime_registry().get(settings.worker.runtime)
+    if runtime.queue is None:
+        raise InvalidConfig(f"no worker serves the runtime {runtime.name}: it has no queue")
     spark = SparkRuntime(home.spark, master=settings.spark.master, conf=settings.spark.conf)
     if settings.worker.prewarm:
         threading.Thread(target=_warm_up, args=(spark,), name="warm-up", daemon=True).start()
     ca = home.tls / "ca.pem"
     worker = Worker(
         worker_id=f"lite:{socket.gethostname()}/{os.getpid()}",
-        queue_name="ecs_platform",
+        runtime=runtime.name,
+        queue_name=runtime.queue,
         slots=settings.worker.slots,
         queue=PgQueueReceiver(dsn(home, settings, instance, "trace_queue")),
         dispatcher=DispatcherClient(instance.url("dispatcher"), home.secret("worker_token"), ca),

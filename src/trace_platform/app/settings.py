@@ -7,23 +7,55 @@ TRACE_RPC_<POOL> for the URL of an RPC pool.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from trace_platform.app.home import Home
 from trace_platform.domain.errors import InvalidConfig
+from trace_platform.domain.runtimes import (
+    DEFAULT_RUNTIMES,
+    Kind,
+    Runtime,
+    Runtimes,
+    starting_point,
+)
+from trace_platform.wire.dag import Count, Name
 
 # The processes that listen.
 WITH_PORT = ("postgres", "dispatcher", "query", "devchain")
 # Strict: `true` is no port.
 Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 
+_QUEUE = "a queue is at most 80 letters, digits, '_', '.' and '-'"
+_URL = "the address of a function starts with http:// or https://"
+
+
+def _like(pattern: str, said: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(said)
+        return text
+
+    return AfterValidator(check)
+
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class PostgresSettings(_Section):
@@ -37,6 +69,8 @@ class WorkerSettings(_Section):
     slots: int = Field(default=2, ge=1, le=64)
     # Start the JVM with the worker instead of with its first Spark task.
     prewarm: bool = True
+    # Whose queue it polls.
+    runtime: Name = "ecs_platform"
 
 
 class SparkSettings(_Section):
@@ -47,10 +81,39 @@ class SparkSettings(_Section):
 class DispatcherSettings(_Section):
     loop_interval_s: float = Field(default=0.5, gt=0)
     retry_base_s: float = Field(default=2.0, gt=0)
+    # How often the lengths of the queues are held against their limits.
+    pressure_interval_s: float = Field(default=0.5, gt=0)
+    metrics_interval_s: float = Field(default=5.0, gt=0)
+    # How long finished tasks and handled events are kept.
+    history_days: float = Field(default=90.0, gt=0)
+
+
+class RuntimeSettings(_Section):
+    """What `[runtimes.NAME]` says; the rest is as in `starting_point`."""
+
+    kind: Kind | None = None
+    queue: Annotated[str, _like(r"[A-Za-z0-9_.-]{1,80}", _QUEUE)] | None = None
+    enabled: bool | None = Field(default=None, strict=True)
+    capabilities: frozenset[Name] | None = None
+    max_concurrency: Count | None = None
+    timeout_seconds: float | None = Field(default=None, gt=0, le=86_400)
+    max_timeout_seconds: float | None = Field(default=None, gt=0, le=86_400)
+    heartbeat_timeout_seconds: float | None = Field(default=None, ge=1, le=3_600)
+    # Of kind lambda: what the Dispatcher calls. It may hold a key.
+    url: Annotated[str, _like(r"https?://\S+", _URL)] | None = Field(default=None, repr=False)
+
+    def runtime(self, name: str) -> Runtime:
+        """Raise InvalidConfig for a kind that the name cannot have."""
+        made = replace(starting_point(name, self.kind), **self.model_dump(exclude_none=True))
+        if self.timeout_seconds is not None:
+            return made
+        return replace(made, timeout_seconds=min(made.timeout_seconds, made.max_timeout_seconds))
 
 
 class Settings(_Section):
     bucket: str = "trace-data"
+    # What is only kept while it is under way.
+    scratch_bucket: str = "trace-scratch"
     # Fixed ports by process name; a process without one gets a free port on the first start.
     ports: dict[str, Port] = {}
     postgres: PostgresSettings = PostgresSettings()
@@ -58,6 +121,7 @@ class Settings(_Section):
     worker: WorkerSettings = WorkerSettings()
     spark: SparkSettings = SparkSettings()
     rpc_pools: dict[str, str] = {}
+    runtimes: dict[Name, RuntimeSettings] = {}
 
     @field_validator("ports")
     @classmethod
@@ -71,6 +135,56 @@ class Settings(_Section):
                 shared = " and ".join(name for name in ports if ports[name] == port)
                 raise ValueError(f"{shared} cannot share port {port}")
         return ports
+
+    @model_validator(mode="after")
+    def _runtimes_fit(self) -> Settings:
+        found = list(self._runtime_problems())
+        if found:
+            raise ValidationError.from_exception_data("runtimes", found)
+        return self
+
+    def runtime_registry(self) -> Runtimes:
+        """Those that come with Trace, and those of this instance."""
+        ours = {runtime.name: runtime for runtime in DEFAULT_RUNTIMES}
+        given = {name: section.runtime(name) for name, section in self.runtimes.items()}
+        return Runtimes((ours | given).values())
+
+    def _runtime_problems(self) -> Iterator[InitErrorDetails]:
+        found = False
+        for name, section in self.runtimes.items():
+            for field, said in _problems_of(name, section):
+                found = True
+                yield _problem(said, "runtimes", name, field)
+        if found:
+            return
+        try:
+            runtimes = self.runtime_registry()
+        except InvalidConfig as error:
+            yield _problem(error.message, "runtimes")
+        else:
+            yield from self._worker_problems(runtimes)
+
+    def _worker_problems(self, runtimes: Runtimes) -> Iterator[InitErrorDetails]:
+        try:
+            runtime = runtimes.get(self.worker.runtime)
+        except InvalidConfig as error:
+            yield _problem(f"{error.message}; {error.hint}", "worker", "runtime")
+            return
+        if runtime.queue is None:
+            said = f"{runtime.name} is of kind {runtime.kind}, and a worker needs a queue"
+            yield _problem(said, "worker", "runtime")
+
+
+def _problems_of(name: str, section: RuntimeSettings) -> list[tuple[str, str]]:
+    try:
+        return list(section.runtime(name).problems())
+    except InvalidConfig as error:
+        return [("kind", f"{error.message}; {error.hint}")]
+
+
+def _problem(said: str, *place: str) -> InitErrorDetails:
+    kind = PydanticCustomError("settings", "{said}", {"said": said})
+    return InitErrorDetails(type=kind, loc=place, input=None)
 
 
 def load_settings(home: Home, environ: dict[str, str] | None = None) -> Settings:
@@ -91,8 +205,11 @@ def load_settings(home: Home, environ: dict[str, str] | None = None) -> Settings
 
 
 def _spell(error: Any) -> str:
-    where = ".".join(map(str, error["loc"]))
-    return f"{where}: {error['msg'].removeprefix('Value error, ')}"
+    where = ".".join(str(step) for step in error["loc"] if step != "[key]")
+    said = error["msg"].removeprefix("Value error, ")
+    if error["loc"][-1:] == ("[key]",):
+        said = "a name is lower-case letters, digits and '_', starting with a letter"
+    return f"{where}: {said}"
 
 
 def _read_file(home: Home) -> dict[str, Any]:

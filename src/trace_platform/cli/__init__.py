@@ -34,6 +34,7 @@ COMMANDS = (
     Command("deploy", "deploy", "deploy", "Deploy a DAG."),
     Command("sources", "sources", "sources", "Make a source of a DAG emit."),
     Command("tasks", "tasks", "tasks", "Show tasks, cancel or retry one."),
+    Command("keys", "keys", "keys", "Rotate the key of capability tokens, or the workers' token."),
     Command("query", "query", "query", "Query published datasets with SQL."),
     Command("devchain", "devchain", "devchain", "Serve a development chain."),
     Command("serve", "serve", "serve", "Run one process in the foreground."),
@@ -103,7 +104,7 @@ def show_error(error: TraceError) -> None:
 
 
 def _keep_traceback() -> str:
-    from trace_platform.app.log import mask_text
+    from trace_platform.domain.masking import mask_text
 
     descriptor, path = tempfile.mkstemp(prefix="trace-error-", suffix=".log")
     with os.fdopen(descriptor, "w") as file:

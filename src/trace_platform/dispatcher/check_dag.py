@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
 
 from trace_platform.domain.errors import InvalidConfig
+from trace_platform.domain.runtimes import Runtime, Runtimes
 from trace_platform.operators import registry
 from trace_platform.wire.dag import Dag, DatasetRef, Job, JobOutputRef
 from trace_platform.wire.dag_yaml import DagError, DagErrors, Path, error_at, explain, read_dag
 
+if TYPE_CHECKING:
+    from trace_platform.operators.contract import Operator
 
-def check_dag(text: str) -> Dag:
-    """The DAG in this YAML. Raise DagErrors with every error found."""
+BUILT_IN = Runtimes.default()
+_OF_DISPATCHER = "trace_platform.dispatcher.operators.registry"
+
+Problem = tuple[Path, str]
+
+
+def check_dag(text: str, runtimes: Runtimes = BUILT_IN) -> Dag:
+    """The DAG in this YAML as it runs here. Raise DagErrors with every error found."""
     dag, marks = read_dag(text)
-    errors = [error_at(marks, path, problem) for path, problem in _problems(dag)]
+    errors = [error_at(marks, path, problem) for path, problem in _problems(dag, runtimes)]
     if errors:
         raise DagErrors(_once(errors))
-    return dag
+    return dag.on(runtimes)
 
 
-def _problems(dag: Dag) -> Iterator[tuple[Path, str]]:
+def _problems(dag: Dag, runtimes: Runtimes) -> Iterator[Problem]:
     jobs: dict[str, Job] = {}
     for job in dag.jobs:
         jobs.setdefault(job.name, job)
@@ -33,13 +44,14 @@ def _problems(dag: Dag) -> Iterator[tuple[Path, str]]:
             path: Path = ("jobs", index, "inputs", number, "from")
             if isinstance(edge.source, JobOutputRef):
                 yield from _dangling(edge.source, jobs, path)
-        yield from _operator_problems(job, ("jobs", index))
+        yield from _read_twice(dag, job, ("jobs", index), jobs)
+        yield from _runtime_problems(dag, job, ("jobs", index), runtimes)
     yield from _publish_problems(dag, jobs)
     if len(jobs) == len(dag.jobs):
         yield from _cycles(dag)
 
 
-def _dangling(ref: JobOutputRef, jobs: dict[str, Job], path: Path) -> Iterator[tuple[Path, str]]:
+def _dangling(ref: JobOutputRef, jobs: dict[str, Job], path: Path) -> Iterator[Problem]:
     job = jobs.get(ref.job)
     if job is None:
         yield (*path, "job"), f"there is no job '{ref.job}'; jobs here: {', '.join(jobs)}"
@@ -48,14 +60,89 @@ def _dangling(ref: JobOutputRef, jobs: dict[str, Job], path: Path) -> Iterator[t
         yield (*path, "output"), f"job '{ref.job}' has no output {ref.output!r}; it has: {outputs}"
 
 
-def _operator_problems(job: Job, path: Path) -> Iterator[tuple[Path, str]]:
+def _read_twice(dag: Dag, job: Job, path: Path, jobs: dict[str, Job]) -> Iterator[Problem]:
+    """An event makes one task, with the filter of one edge: rows of the other would be lost."""
+    first: dict[object, int] = {}
+    for number, edge in enumerate(job.inputs):
+        other = first.setdefault(_read(dag, edge.source, jobs), number)
+        if other != number and (edge.where or job.inputs[other].where):
+            said = f"inputs[{other}] reads this dataset too: one filter has to cover both"
+            yield (*path, "inputs", number), said
+
+
+def _read(dag: Dag, source: JobOutputRef | DatasetRef, jobs: dict[str, Job]) -> object:
+    """The same for the same output, however it is named."""
+    if isinstance(source, DatasetRef):
+        if source.dataset not in dag.publish:
+            return source.dataset
+        source = dag.publish[source.dataset].source
+    index = jobs[source.job].output_index(source.output) if source.job in jobs else None
+    return source.job, source.output if index is None else index
+
+
+def _runtime_problems(dag: Dag, job: Job, path: Path, runtimes: Runtimes) -> Iterator[Problem]:
+    if job.runtime is None:
+        return
+    try:
+        runtime = runtimes.get(job.runtime)
+    except InvalidConfig as error:
+        yield (*path, "runtime"), _said(error)
+        return
+    if runtime.kind == "lambda" and runtime.url is None:
+        cure = f"set [runtimes.{runtime.name}] url"
+        yield (*path, "runtime"), f"runtime {runtime.name} has no invoker here: {cure}"
+    yield from _timeout_problems(dag, job, path, runtime)
+    if runtime.kind == "dispatcher":
+        yield from _in_process_problems(job, path)
+    yield from _operator_problems(job, path, runtime)
+
+
+def _timeout_problems(dag: Dag, job: Job, path: Path, runtime: Runtime) -> Iterator[Problem]:
+    """Only what the author wrote: a runtime's own default is within its limit."""
+    asked, where = job.timeout_seconds, (*path, "timeout_seconds")
+    if asked is None and "timeout_seconds" in dag.defaults.model_fields_set:
+        asked, where = dag.defaults.timeout_seconds, ("defaults", "timeout_seconds")
+    if asked is not None and asked > runtime.max_timeout_seconds:
+        most = f"the {runtime.max_timeout_seconds:g} s that runtime {runtime.name} allows"
+        yield where, f"{asked:g} s for job '{job.name}' is more than {most}"
+
+
+def _in_process_problems(job: Job, path: Path) -> Iterator[Problem]:
+    if job.scaling is not None:
+        yield (*path, "scaling"), "a job with runtime: dispatcher runs in order and has no scaling"
+    if job.backpressure is not None and job.backpressure.mode == "coalesce":
+        wrong = "a job with runtime: dispatcher sees every event and cannot coalesce"
+        yield (*path, "backpressure", "mode"), f"{wrong}: use pause or drop_oldest"
+
+
+def _operator_problems(job: Job, path: Path, runtime: Runtime) -> Iterator[Problem]:
     if job.operator is None:
         return
     try:
-        operator = registry.load(job.operator)
+        operator = _load(job.operator, runtime)
     except InvalidConfig as error:
-        yield (*path, "operator"), error.message + (f"; {error.hint}" if error.hint else "")
+        yield (*path, "operator"), _said(error)
         return
+    if operator is not None:
+        yield from _outputs_and_config(job, operator, path)
+
+
+def _load(name: str, runtime: Runtime) -> type[Operator] | None:
+    """The operator's class; None where only the runtime's own workers know their operators."""
+    if runtime.name == "ecs_platform":
+        return registry.load(name)
+    return _load_of_dispatcher(name) if runtime.kind == "dispatcher" else None
+
+
+def _load_of_dispatcher(name: str) -> type[Operator]:
+    try:
+        of_dispatcher = importlib.import_module(_OF_DISPATCHER)
+    except ModuleNotFoundError:
+        raise InvalidConfig(f"there is no operator '{name}' with runtime: dispatcher") from None
+    return cast("type[Operator]", of_dispatcher.load(name))
+
+
+def _outputs_and_config(job: Job, operator: type[Operator], path: Path) -> Iterator[Problem]:
     names = operator.output_names
     if names is not None and len(job.outputs) != len(names):
         yield (*path, "outputs"), f"{job.operator} writes {len(names)} outputs: {', '.join(names)}"
@@ -67,7 +154,11 @@ def _operator_problems(job: Job, path: Path) -> Iterator[tuple[Path, str]]:
             yield (*path, "config", *where), explain(found, operator.Config.model_fields)
 
 
-def _publish_problems(dag: Dag, jobs: dict[str, Job]) -> Iterator[tuple[Path, str]]:
+def _said(error: InvalidConfig) -> str:
+    return error.message + (f"; {error.hint}" if error.hint else "")
+
+
+def _publish_problems(dag: Dag, jobs: dict[str, Job]) -> Iterator[Problem]:
     names: dict[tuple[str, int | None], str] = {}
     for name, publish in dag.publish.items():
         path: Path = ("publish", name, "from")
@@ -79,7 +170,7 @@ def _publish_problems(dag: Dag, jobs: dict[str, Job]) -> Iterator[tuple[Path, st
                 yield path, f"this output is published as '{other}' already"
 
 
-def _cycles(dag: Dag) -> Iterator[tuple[Path, str]]:
+def _cycles(dag: Dag) -> Iterator[Problem]:
     upstream = {
         job.name: [j for e in job.inputs if (j := _producer(dag, e.source))] for job in dag.jobs
     }

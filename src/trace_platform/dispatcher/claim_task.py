@@ -2,89 +2,77 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+from uuid import UUID
 
+from trace_platform.dispatcher.task_payload import task_payloads
 from trace_platform.dispatcher.task_tokens import TaskTokens
-from trace_platform.domain.prefix import attempt_prefix
+from trace_platform.domain.prefix import scratch_prefix
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import datasets, tasks
-from trace_platform.wire.task import (
-    Claimed,
-    ClaimRequest,
-    JobRef,
-    NotClaimed,
-    TaskInput,
-    TaskOutput,
-    TaskPayload,
-)
+from trace_platform.state import tasks
+from trace_platform.wire.task import Claimed, ClaimRequest, NotClaimed, TaskPayload
 
-Reason = Literal["AlreadyRunning", "Completed", "Failed", "Canceled", "NotFound"]
+Reason = Literal["AlreadyRunning", "Completed", "Failed", "Canceled", "NotFound", "Held"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """What a claim hands out besides the lease: tokens, and the buckets that they open."""
+
+    tokens: TaskTokens
+    bucket: str
+    scratch_bucket: str
+
+
+async def claim_tasks(
+    state: Database, grants: Grants, runtime: str, worker_ids: Sequence[str]
+) -> list[tuple[str, Claimed]]:
+    """The tasks whose turn it is, at most one per worker id, and who got which."""
+    async with state.transaction() as tx:
+        rows = await tasks.claim(tx, runtime, worker_ids)
+        payloads = await task_payloads(tx, rows, grants.bucket)
+    return [
+        (row["worker_id"], _claimed(grants, row, payload))
+        for row, payload in zip(rows, payloads, strict=True)
+    ]
 
 
 async def claim_task(
-    state: Database, tokens: TaskTokens, bucket: str, request: ClaimRequest
+    state: Database, grants: Grants, request: ClaimRequest
 ) -> Claimed | NotClaimed:
     """Exactly one claimer of a queued task gets it; the others are told why not."""
     async with state.transaction() as tx:
-        task = await tasks.claim(tx, request.task_id, request.worker_id)
+        task = await tasks.get(tx, request.task_id)
         if task is None:
-            return NotClaimed(reason=await _reason(tx, request))
-        payload = await _payload(tx, task, bucket)
-        pinned = [o.model_dump(mode="json") for o in payload.outputs]
-        await tasks.pin_outputs(tx, task["id"], pinned)
+            return NotClaimed(reason="NotFound")
+        rows = await tasks.claim(tx, task["runtime"], [request.worker_id], [request.task_id])
+        if not rows:
+            return NotClaimed(reason=await _reason(tx, request.task_id))
+        payloads = await task_payloads(tx, rows, grants.bucket)
+    return _claimed(grants, rows[0], payloads[0])
+
+
+async def _reason(tx: Tx, task_id: UUID) -> Reason:
+    task = await tasks.get(tx, task_id)
+    if task is None:
+        return "NotFound"
+    # Failed here is waiting for its retry, which sends a wake-up of its own.
+    reasons = {"Running": "AlreadyRunning", "Queued": "Held"}
+    return cast(Reason, reasons.get(task["status"], task["status"]))
+
+
+def _claimed(grants: Grants, task: Row, payload: TaskPayload) -> Claimed:
+    scratch = [
+        scratch_prefix(grants.scratch_bucket, output.dataset_uuid, task["id"], task["attempt"])
+        for output in payload.outputs
+    ]
     return Claimed(
         attempt=task["attempt"],
         lease_token=task["lease_token"],
         lease_expires_at=task["lease_expires_at"],
-        capability_token=tokens.issue(task["org_id"], payload),
+        capability_token=grants.tokens.issue(task["org_id"], payload, scratch),
         task=payload,
     )
-
-
-async def _reason(tx: Tx, request: ClaimRequest) -> Reason:
-    task = await tasks.get(tx, request.task_id)
-    if task is None:
-        return "NotFound"
-    # Failed here is waiting for its retry, which sends a wake-up of its own.
-    status = "AlreadyRunning" if task["status"] in ("Running", "Queued") else task["status"]
-    return cast(Reason, status)
-
-
-async def _payload(tx: Tx, task: Row, bucket: str) -> TaskPayload:
-    return TaskPayload(
-        task_id=task["id"],
-        attempt=task["attempt"],
-        job=JobRef(dag_name=task["dag_name"], name=task["job_name"]),
-        operator=task["operator"],
-        config=task["config"],
-        inputs=[await _input(tx, given) for given in task["inputs"]],
-        outputs=await _outputs(tx, task, bucket),
-        timeout_seconds=task["timeout_seconds"],
-        heartbeat_timeout_seconds=task["heartbeat_timeout_seconds"],
-    )
-
-
-async def _input(tx: Tx, given: dict[str, Any]) -> TaskInput:
-    return TaskInput(**given, files=await datasets.files_of_input(tx, given))
-
-
-async def _outputs(tx: Tx, task: Row, bucket: str) -> list[TaskOutput]:
-    rows = await datasets.outputs_of_job(tx, task["org_id"], task["dag_name"], task["job_name"])
-    return [
-        TaskOutput(
-            output_index=row["output_index"],
-            name=name,
-            dataset_uuid=row["dataset_uuid"],
-            dataset_version=row["dataset_version"],
-            prefix=attempt_prefix(
-                bucket,
-                task["org_id"],
-                row["dataset_uuid"],
-                row["dataset_version"],
-                task["id"],
-                task["attempt"],
-            ),
-        )
-        for row, name in zip(rows, task["output_names"], strict=False)
-    ]

@@ -1,82 +1,190 @@
-"""⑦ An attempt ends: its outputs are committed and its events recorded, or it failed.
+"""⑦ Attempts end: their outputs are committed and their events recorded, or they failed.
 
-All of it is one transaction behind the fence. A report that comes twice (the reply got lost) is
-answered like the first one.
+Behind the fence, and whole: an attempt that commits outputs has a transaction of its own, the
+others of a batch share one. A report that comes twice (the reply got lost) is answered like the
+first one.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
+import structlog
+
 from trace_platform.dispatcher.record_events import Generation, event_rows
-from trace_platform.dispatcher.verify_output import verify_output
-from trace_platform.domain.errors import StaleFence
+from trace_platform.dispatcher.verify_output import check_table, is_table, verify_output
+from trace_platform.domain.errors import StaleFence, TraceError, Unavailable
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import datasets, events, tasks
+from trace_platform.state.tasks import Ending
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.task import CompleteRequest, CompleteResponse, DatasetEvent, OutputCommit
 
-Verified = list[tuple[OutputCommit, Manifest]]
+log = structlog.get_logger()
+
+# The manifest of files; None for a table, which has none.
+Verified = list[tuple[OutputCommit, Manifest | None]]
 Committed = dict[tuple[Generation, str], UUID]
 
 
-async def complete_task(
-    state: Database, store: ObjectStore, request: CompleteRequest, retry_base_s: float
-) -> CompleteResponse:
+@dataclass(frozen=True, slots=True)
+class Completing:
+    """What ending an attempt needs."""
+
+    state: Database
+    store: ObjectStore
+    bucket: str
+    retry_base_s: float
+
+
+async def complete_task(me: Completing, request: CompleteRequest) -> CompleteResponse:
     """Raise StaleFence, with nothing changed, when another attempt owns the task."""
+    (answer,) = await complete_tasks(me, [request])
+    if isinstance(answer, TraceError):
+        raise answer
+    return answer
+
+
+async def complete_tasks(
+    me: Completing, requests: Sequence[CompleteRequest]
+) -> list[CompleteResponse | TraceError]:
+    """In the order of the requests: how each attempt ended, or why it did not."""
+    once = list({request.fence: request for request in requests}.values())
+    plain = [request for request in once if not _commits(request)]
+    errors = await _end_together(me, plain)
+    for request in once:
+        if _commits(request):
+            errors[request.fence] = await _error_of(_commit_alone(me, request))
+    return [errors[r.fence] or CompleteResponse(status=r.status) for r in requests]
+
+
+Errors = dict[Any, TraceError | None]
+
+
+def _commits(request: CompleteRequest) -> bool:
+    return request.status == "Completed" and bool(request.outputs)
+
+
+async def _end_together(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
+    if not requests:
+        return {}
     try:
-        if request.status == "Completed":
-            await _complete(state, store, request)
-        else:
-            await _give_up(state, request, retry_base_s)
+        return await _end(me, requests)
+    except Unavailable:
+        raise
+    except Exception as error:
+        if len(requests) == 1:
+            return {requests[0].fence: _named(error)}
+    # One that the database refuses must not take the others down with it.
+    errors: Errors = {}
+    for request in requests:
+        errors |= await _end_together(me, [request])
+    return errors
+
+
+async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
+    errors: Errors = {}
+    rows: list[dict[str, Any]] = []
+    async with me.state.transaction() as tx:
+        held = await tasks.hold_fences(tx, [request.fence for request in requests])
+        owned = []
+        for request in requests:
+            if not _holds(held, request):
+                continue
+            try:
+                rows += event_rows(held[request.task_id], request.events, {})
+                owned.append(request)
+                errors[request.fence] = None
+            except TraceError as error:
+                errors[request.fence] = error
+        await _write_ends(tx, owned, me.retry_base_s)
+        if rows:
+            await events.record(tx, rows)
+        await _make_room(tx, [held[request.task_id] for request in owned])
+        lost = [request for request in requests if request.fence not in errors]
+        return errors | await _repeated_or_stale(tx, lost)
+
+
+def _holds(held: dict[UUID, Row], request: CompleteRequest) -> bool:
+    task = held.get(request.task_id)
+    return task is not None and task["lease_token"] == request.lease_token
+
+
+async def _write_ends(tx: Tx, requests: Sequence[CompleteRequest], retry_base_s: float) -> None:
+    finished = [_ending(r) for r in requests if r.status != "Failed"]
+    failed = [_ending(r) for r in requests if r.status == "Failed"]
+    if finished:
+        await tasks.finish(tx, finished)
+    if failed:
+        await tasks.fail(tx, failed, retry_base_s)
+
+
+async def _make_room(tx: Tx, ended: Sequence[Row]) -> None:
+    limited = [task["job_id"] for task in ended if task["max_concurrency"] is not None]
+    if limited:
+        await tasks.announce_next(tx, limited)
+
+
+async def _repeated_or_stale(tx: Tx, requests: Sequence[CompleteRequest]) -> Errors:
+    if not requests:
+        return {}
+    outcomes = await tasks.ended_outcomes(tx, [request.fence for request in requests])
+    return {
+        r.fence: None if outcomes.get(r.task_id) == r.status else tasks.stale(r.fence)
+        for r in requests
+    }
+
+
+async def _commit_alone(me: Completing, request: CompleteRequest) -> None:
+    try:
+        await _commit_held(me, request)
     except StaleFence:
-        async with state.transaction() as tx:
-            if await tasks.ended_outcome(tx, request.fence) != request.status:
-                raise
-    return CompleteResponse(status=request.status)
+        async with me.state.transaction() as tx:
+            repeated = await _repeated_or_stale(tx, [request])
+        if repeated[request.fence] is not None:
+            raise
 
 
-async def _complete(state: Database, store: ObjectStore, request: CompleteRequest) -> None:
-    async with state.transaction() as tx:
+async def _commit_held(me: Completing, request: CompleteRequest) -> None:
+    async with me.state.transaction() as tx:
         task = await tasks.hold_fence(tx, request.fence)
     # Reading the manifests takes time, so it happens outside of the transaction that commits:
     # staged files belong to this attempt alone and never change.
-    verified: Verified = [
-        (output, await asyncio.to_thread(verify_output, store, task, output))
-        for output in request.outputs
-    ]
-    async with state.transaction() as tx:
-        task = await tasks.finish(tx, request.fence, "Completed", (None, None))
+    verified = await _verify(me, task, request.outputs)
+    async with me.state.transaction() as tx:
+        task = await tasks.hold_fence(tx, request.fence)
+        await _write_ends(tx, [request], me.retry_base_s)
         committed = await _commit(tx, task, verified)
         given = [*request.events, *_events_of(verified, committed)]
-        rows = event_rows(task, given, committed)
-        if rows:
-            await events.record(tx, task["org_id"], rows, (task["id"], task["attempt"]))
+        await events.record(tx, event_rows(task, given, committed))
+        await _make_room(tx, [task])
 
 
-async def _give_up(state: Database, request: CompleteRequest, retry_base_s: float) -> None:
-    error = (request.error_code, request.error_message)
-    async with state.transaction() as tx:
-        if request.status == "Canceled":
-            await tasks.finish(tx, request.fence, "Canceled", error)
+async def _verify(me: Completing, task: Row, outputs: Sequence[OutputCommit]) -> Verified:
+    verified: Verified = []
+    for output in outputs:
+        if is_table(output):
+            check_table(task, output)
+            verified.append((output, None))
         else:
-            await tasks.fail(
-                tx,
-                request.fence,
-                error,
-                retryable=request.retryable,
-                interrupted=request.interrupted,
-                retry_base_s=retry_base_s,
-            )
+            manifest = await asyncio.to_thread(verify_output, me.store, me.bucket, task, output)
+            verified.append((output, manifest))
+    return verified
 
 
 async def _commit(tx: Tx, task: Row, verified: Verified) -> Committed:
     committed: Committed = {}
     # One order for everybody: two commits never wait for each other in a circle.
     for output, manifest in sorted(verified, key=lambda v: v[0].dataset_version):
+        if manifest is None:
+            await datasets.advance_cursor(tx, output)
+            continue
         partition_id = await datasets.commit_partition(
             tx, output, manifest, task["id"], task["attempt"]
         )
@@ -92,10 +200,46 @@ def _events_of(verified: Verified, committed: Committed) -> list[DatasetEvent]:
         DatasetEvent(
             dataset_uuid=output.dataset_uuid,
             dataset_version=output.dataset_version,
-            partition_key=manifest.partition_key,
-            start=manifest.start,
-            end=manifest.end,
+            **_scope(output, manifest),
         )
         for output, manifest in verified
-        if ((output.dataset_uuid, output.dataset_version), manifest.partition_key) in committed
+        if manifest is None
+        or ((output.dataset_uuid, output.dataset_version), manifest.partition_key) in committed
     ]
+
+
+def _scope(output: OutputCommit, manifest: Manifest | None) -> dict[str, Any]:
+    if manifest is None:
+        return {"cursor": output.cursor}
+    return {
+        "partition_key": manifest.partition_key,
+        "start": manifest.start,
+        "end": manifest.end,
+    }
+
+
+def _ending(request: CompleteRequest) -> Ending:
+    done = request.status == "Completed"
+    return Ending(
+        fence=request.fence,
+        status=request.status,
+        error_code=None if done else request.error_code,
+        error_message=None if done else request.error_message,
+        retryable=request.retryable,
+        interrupted=request.interrupted,
+        has_log=request.has_log,
+    )
+
+
+async def _error_of(work: Any) -> TraceError | None:
+    try:
+        await work
+    except TraceError as error:
+        return error
+    return None
+
+
+def _named(error: Exception) -> TraceError:
+    if isinstance(error, TraceError):
+        return error
+    raise error

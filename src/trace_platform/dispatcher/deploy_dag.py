@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
-from trace_platform.dispatcher.check_dag import check_dag
+from trace_platform.dispatcher.check_dag import BUILT_IN, check_dag
 from trace_platform.domain.errors import InvalidDag
+from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import dags, datasets
 from trace_platform.wire.control import DeployResponse
-from trace_platform.wire.dag import PRIORITY_RANK, Dag, Job, JobOutputRef
+from trace_platform.wire.dag import PRIORITY_RANK, Backpressure, Dag, Job, JobOutputRef
 from trace_platform.wire.dag_yaml import DagErrors, invalid_dag
 
 DatasetIds = dict[tuple[str, int], UUID]
 
 
-async def deploy_dag(state: Database, org_id: UUID, yaml: str, file: str) -> DeployResponse:
+async def deploy_dag(
+    state: Database, org_id: UUID, yaml: str, file: str, runtimes: Runtimes = BUILT_IN
+) -> DeployResponse:
     """The same content twice is one version. Raise InvalidDag with every error and its line."""
     try:
         # In a thread: a large file takes seconds, and heartbeats must not wait for it.
-        dag = await asyncio.to_thread(check_dag, yaml)
+        dag = await asyncio.to_thread(check_dag, yaml, runtimes)
     except DagErrors as found:
         raise invalid_dag(file, found.errors) from None
     async with state.transaction() as tx:
@@ -76,7 +79,7 @@ async def _add_edges(
                     hint="deploy the DAG that publishes it first",
                 )
             dataset_uuid = found["uuid"]
-        await dags.add_edge(tx, job_id, index, dataset_uuid)
+        await dags.add_edge(tx, job_id, index, dataset_uuid, edge.where)
 
 
 async def _publish(tx: Tx, org_id: UUID, dag: Dag, ids: DatasetIds) -> None:
@@ -101,10 +104,21 @@ def _output(dag: Dag, ref: JobOutputRef, ids: DatasetIds) -> UUID:
 def _job_row(dag: Dag, job: Job) -> dict[str, object]:
     row = dag.effective(job)
     fields = (
-        "name", "activation", "source", "runtime", "operator", "execution_strategy", "outputs",
-        "config", "max_attempts", "timeout_seconds", "heartbeat_timeout_seconds",
+        "name", "activation", "source", "runtime", "operator", "outputs", "config",
+        "max_attempts", "timeout_seconds", "heartbeat_timeout_seconds",
     )  # fmt: skip
     return {field: row[field] for field in fields} | {
         "config_hash": dag.job_hash(job),
         "priority": PRIORITY_RANK[row["priority"]],
+        "execution_strategy": job.strategy,
+        "max_concurrency": job.max_concurrency,
+        **_pressure_row(job.backpressure),
+    }
+
+
+def _pressure_row(limits: Backpressure | None) -> dict[str, object]:
+    return {
+        "max_queue_depth": limits.max_queue_depth if limits else None,
+        "max_queue_age_s": limits.max_queue_age if limits else None,
+        "pressure_mode": limits.mode if limits else None,
     }

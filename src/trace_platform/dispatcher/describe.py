@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from trace_platform.dispatcher.task_payload import task_payloads
 from trace_platform.domain.errors import NotFound
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import dags, datasets, tasks
 from trace_platform.wire.control import DagStatus, DatasetStatus, JobStatus, TaskList, TaskStatus
 from trace_platform.wire.query import ResolvedDataset, ResolveResponse
+from trace_platform.wire.task import FetchResponse
+
+# Older tasks that ended are history: counting it would take ever longer.
+RECENT = timedelta(days=1)
 
 
-async def dag_status(state: Database, org_id: UUID, dag_name: str) -> DagStatus:
+async def dag_status(
+    state: Database, org_id: UUID, dag_name: str, since: datetime | None = None
+) -> DagStatus:
+    """Counts of all tasks that are alive and of those made since; the last day's by default."""
+    since = since or datetime.now(UTC) - RECENT
     async with state.transaction() as tx:
         jobs = await dags.active_jobs(tx, org_id, dag_name)
         if not jobs:
             raise NotFound(f"there is no DAG '{dag_name}'", hint="trace deploy FILE")
-        counts = await tasks.counts(tx, org_id, dag_name)
+        counts = await tasks.counts(tx, org_id, dag_name, since)
         held = await datasets.published(tx, org_id, dag_name)
     by_job: dict[str, list[Row]] = defaultdict(list)
     for row in counts:
@@ -39,20 +49,25 @@ def _job_status(job: Row, counts: list[Row]) -> JobStatus:
 
 
 async def list_tasks(
-    state: Database, org_id: UUID, dag_name: str | None, status: str | None, limit: int
+    state: Database,
+    org_id: UUID,
+    dag_name: str | None,
+    job_name: str | None,
+    status: str | None,
+    limit: int,
 ) -> TaskList:
     async with state.transaction() as tx:
-        rows = await tasks.listing(tx, org_id, dag_name, status, limit)
+        rows = await tasks.listing(tx, org_id, dag_name, job_name, status, limit)
     return TaskList(tasks=[TaskStatus(**row) for row in rows])
 
 
-async def fetch_task(state: Database, task_id: UUID) -> TaskStatus:
+async def fetch_task(state: Database, bucket: str, task_id: UUID) -> FetchResponse:
     async with state.transaction() as tx:
         task = await tasks.get(tx, task_id)
-    if task is None:
-        raise NotFound(f"there is no task {task_id}")
-    task["task_id"] = task["id"]
-    return TaskStatus(**{field: task[field] for field in TaskStatus.model_fields})
+        if task is None:
+            raise NotFound(f"there is no task {task_id}")
+        (payload,) = await task_payloads(tx, [task], bucket)
+    return FetchResponse(status=task["status"], task=payload)
 
 
 async def resolve_datasets(state: Database, org_id: UUID) -> ResolveResponse:

@@ -1,8 +1,13 @@
-"""⑤ A worker keeps its lease and hears what it shall do."""
+"""⑤ A worker keeps its leases and hears what it shall do."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from uuid import UUID
+
+from trace_platform.domain.errors import TraceError
 from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import tasks
 from trace_platform.wire.task import HeartbeatRequest, HeartbeatResponse
 
@@ -10,11 +15,21 @@ from trace_platform.wire.task import HeartbeatRequest, HeartbeatResponse
 GRACE_S = 60.0
 
 
-async def heartbeat(state: Database, request: HeartbeatRequest) -> HeartbeatResponse:
-    progress = request.progress.model_dump() if request.progress else None
+async def heartbeat(
+    state: Database, requests: Sequence[HeartbeatRequest]
+) -> list[HeartbeatResponse | TraceError]:
+    """In the order of the requests: the lease, or StaleFence for an attempt that lost its task."""
+    beats = [(r.fence, r.progress.model_dump() if r.progress else None) for r in requests]
     async with state.transaction() as tx:
-        lease = await tasks.extend_lease(tx, request.fence, progress, GRACE_S)
+        leases = await tasks.extend_leases(tx, beats, GRACE_S)
+    return [_answer(request, leases) for request in requests]
+
+
+def _answer(request: HeartbeatRequest, leases: dict[UUID, Row]) -> HeartbeatResponse | TraceError:
+    lease = leases.get(request.task_id)
+    # Two attempts of one task in a batch: only the one that holds the lease was extended.
+    if lease is None or lease["attempt"] != request.attempt:
+        return tasks.stale(request.fence)
     return HeartbeatResponse(
-        lease_expires_at=lease["lease_expires_at"],
-        directive="cancel" if lease["cancel_requested_at"] else "continue",
+        lease_expires_at=lease["lease_expires_at"], directive=lease["directive"]
     )

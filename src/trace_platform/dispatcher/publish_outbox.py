@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from trace_platform.domain.errors import Unavailable
+from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.drivers.queue import QueueSender
@@ -17,37 +19,102 @@ log = structlog.get_logger()
 
 # Long enough for a slow publish; short enough that a crash is hardly noticed.
 HIDE_S = 5.0
+# A row that cannot be done is looked at again this much later.
+POSTPONE_S = 60.0
+BUFFER_QUEUE = "buffer"
 
 
-async def publish_outbox(state: Database, queue: QueueSender, limit: int = 500) -> int:
-    """How many rows were settled. Safe in several dispatchers at once."""
-    async with state.transaction() as tx:
-        rows = await outbox.claim(tx, limit, HIDE_S)
-    await _route(state, [row for row in rows if row["kind"] == "route"])
-    await _announce(state, queue, [row for row in rows if row["kind"] == "enqueue"])
-    return len(rows)
+@dataclass(frozen=True, slots=True)
+class Publishing:
+    state: Database
+    queue: QueueSender
+    runtimes: Runtimes
+
+    @property
+    def queues(self) -> dict[str, str]:
+        """The runtimes whose workers wait at a queue, and which."""
+        return {each.name: each.queue for each in self.runtimes if each.enabled and each.queue}
+
+    @property
+    def sent(self) -> list[str]:
+        return list(self.queues)
 
 
-async def _route(state: Database, rows: list[Row]) -> None:
-    for row in rows:
-        try:
-            async with state.transaction() as tx:
-                await events.route(tx, row["payload"]["event_ids"])
-                await outbox.settle(tx, [row["id"]])
-        except Unavailable:
-            raise
-        except Exception:
-            # One row that cannot be routed must not hold up the others; it stays, hidden a while.
-            log.exception("route_failed", outbox_id=row["id"])
+async def publish_outbox(me: Publishing, limit: int = 500) -> int:
+    """How many rows were dealt with. Safe in several dispatchers at once."""
+    routed, announcements = await _route(me, limit)
+    await _send(me, [row for row in announcements if row["payload"]["runtime"] in me.sent])
+    async with me.state.transaction() as tx:
+        owed = await outbox.claim(tx, limit, HIDE_S, me.sent, sent=True)
+    await _send(me, owed)
+    return routed + len(owed)
 
 
-async def _announce(state: Database, queue: QueueSender, rows: list[Row]) -> None:
-    bodies: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        bodies[row["payload"]["queue"]].append({"task_id": row["payload"]["task_id"]})
-    for name, messages in bodies.items():
-        await queue.send(name, messages)
+async def _route(me: Publishing, limit: int) -> tuple[int, list[Row]]:
+    try:
+        return await _route_some(me, limit)
+    except Unavailable:
+        raise
+    except Exception:
+        # One row that cannot be routed must not hold up the others: each alone, then.
+        log.exception("route_failed")
+    routed, announcements = 0, []
+    for _ in range(limit):
+        taken, made = await _route_one(me)
+        if not taken:
+            break
+        routed += taken
+        announcements += made
+    return routed, announcements
+
+
+async def _route_some(me: Publishing, limit: int) -> tuple[int, list[Row]]:
+    async with me.state.transaction() as tx:
+        rows = await outbox.take_routes(tx, limit)
+        if not rows:
+            return 0, []
+        event_ids = [event_id for row in rows for event_id in row["payload"]["event_ids"]]
+        return len(rows), await events.route(tx, event_ids, me.sent, HIDE_S)
+
+
+async def _route_one(me: Publishing) -> tuple[int, list[Row]]:
+    """The next row by itself; one that fails again is put off."""
+    taken: list[Row] = []
+    try:
+        async with me.state.transaction() as tx:
+            taken = await outbox.take_routes(tx, 1)
+            if not taken:
+                return 0, []
+            ids = taken[0]["payload"]["event_ids"]
+            return 1, await events.route(tx, ids, me.sent, HIDE_S)
+    except Unavailable:
+        raise
+    except Exception:
+        ids = [row["id"] for row in taken]
+        log.exception("row_cannot_be_routed", outbox_ids=ids)
+        async with me.state.transaction() as tx:
+            await outbox.postpone(tx, ids, POSTPONE_S)
+        return 1, []
+
+
+async def _send(me: Publishing, rows: list[Row]) -> None:
+    if not rows:
+        return
+    for name, messages in _messages(me, rows).items():
+        await me.queue.send(name, messages)
     # Settled after the send: a crash here repeats a wake-up, never loses one.
-    if rows:
-        async with state.transaction() as tx:
-            await outbox.settle(tx, [row["id"] for row in rows])
+    async with me.state.transaction() as tx:
+        await outbox.settle(tx, [row["id"] for row in rows])
+
+
+def _messages(me: Publishing, rows: list[Row]) -> dict[str, list[dict[str, Any]]]:
+    messages: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        payload = row["payload"]
+        if row["kind"] == "buffer":
+            messages[BUFFER_QUEUE].append(payload)
+        else:
+            messages[me.queues[payload["runtime"]]] += [
+                {"task_id": task_id} for task_id in payload["task_ids"]
+            ]
+    return messages

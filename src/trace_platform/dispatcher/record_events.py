@@ -18,23 +18,27 @@ async def record_events(state: Database, request: EventsRequest) -> int:
     """How many of them are new. Raise StaleFence when the attempt lost its task."""
     async with state.transaction() as tx:
         task = await tasks.hold_fence(tx, request.fence)
-        rows = event_rows(task, request.events, {})
-        return await events.record(tx, task["org_id"], rows, (task["id"], task["attempt"]))
+        return await events.record(tx, event_rows(task, request.events, {}))
 
 
 def event_rows(
     task: Row, given: list[DatasetEvent], committed: dict[tuple[Generation, str], UUID]
 ) -> list[dict[str, Any]]:
     """Events as they are stored; those of a partition just committed name its materialisation."""
-    allowed = pinned_generations(task)
+    allowed = pinned_generations(task) if given else set()
+    producer = {
+        "org_id": str(task["org_id"]),
+        "task_id": str(task["id"]),
+        "attempt": task["attempt"],
+    }
     rows = []
     for event in given:
         generation = (event.dataset_uuid, event.dataset_version)
         if generation not in allowed:
             raise Forbidden(f"dataset {event.dataset_uuid} is not an output of this attempt")
-        row = event.model_dump(mode="json")
         partition_id = committed.get((generation, event.partition_key or ""))
-        rows.append(row | {"materialisation": str(partition_id) if partition_id else None})
+        materialisation = {"materialisation": str(partition_id) if partition_id else None}
+        rows.append(event.model_dump(mode="json") | producer | materialisation)
     return rows
 
 

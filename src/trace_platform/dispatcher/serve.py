@@ -10,11 +10,13 @@ from contextlib import asynccontextmanager
 import structlog
 
 from trace_platform.dispatcher.api import Dispatcher, Secrets, create_app
+from trace_platform.dispatcher.claim_task import Grants
 from trace_platform.dispatcher.loops import repeat
-from trace_platform.dispatcher.publish_outbox import publish_outbox
+from trace_platform.dispatcher.publish_outbox import Publishing, publish_outbox
 from trace_platform.dispatcher.reap_leases import reap_leases
 from trace_platform.dispatcher.requeue_failed import requeue_failed
 from trace_platform.dispatcher.task_tokens import TaskTokens
+from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.https import Listen, serve_https
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
@@ -32,7 +34,9 @@ async def serve(
     store: ObjectStore,
     signer: TokenSigner,
     secrets: Secrets,
+    runtimes: Runtimes,
     bucket: str,
+    scratch_bucket: str,
     loop_interval_s: float,
     retry_base_s: float,
     on_ready: Callable[[], None],
@@ -44,10 +48,10 @@ async def serve(
     me = Dispatcher(
         state=state,
         store=store,
-        tokens=TaskTokens(signer),
+        grants=Grants(TaskTokens(signer), bucket, scratch_bucket),
         secrets=secrets,
+        runtimes=runtimes,
         org_id=org_id,
-        bucket=bucket,
         retry_base_s=retry_base_s,
         wake=asyncio.Event(),
     )
@@ -63,13 +67,17 @@ async def serve(
 async def running_loops(
     me: Dispatcher, queue: QueueSender, interval_s: float
 ) -> AsyncIterator[None]:
+    publishing = Publishing(me.state, queue, me.runtimes)
+
     async def publish() -> int:
-        return await publish_outbox(me.state, queue)
+        return await publish_outbox(publishing)
 
     async def reap() -> int:
         reaped = await reap_leases(me.state)
         for attempt in reaped:
             log.warning("lease_expired", **{k: str(v) for k, v in attempt.items()})
+        if reaped:
+            me.wake.set()
         return len(reaped)
 
     async def requeue() -> int:

@@ -3,62 +3,76 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import Any
 from uuid import UUID, uuid4
 
 from trace_platform.domain.errors import Forbidden
 from trace_platform.domain.fence import Fence
-from trace_platform.drivers.token_signer import TokenSigner
-from trace_platform.wire.task import TaskPayload
-from trace_platform.wire.task_token import (
-    AUDIENCE,
-    ISSUER,
-    GrantedDataset,
-    TaskClaims,
-    read_token,
-)
+from trace_platform.drivers.token_signer import MAX_TOKEN_AGE_S, TokenSigner
+from trace_platform.wire.task import TaskInput, TaskPayload
+from trace_platform.wire.task_token import AUDIENCE, ISSUER, TaskClaims, TokenVerifier
 
 GRACE_S = 300
-MAX_AGE_S = 86_400
 
 
 class TaskTokens:
     def __init__(self, signer: TokenSigner) -> None:
         self._signer = signer
-        self.jwks = signer.jwks()
+        # The signer is at hand: no wait between two looks, so that no stranger's token can keep us
+        # from seeing a key that another dispatcher just rotated.
+        self._verifier = TokenVerifier(signer.jwks, refetch_s=0)
 
-    def issue(self, org_id: UUID, task: TaskPayload) -> str:
+    @property
+    def jwks(self) -> dict[str, Any]:
+        """The public keys of now: rotation changes them."""
+        return self._signer.jwks()
+
+    def rotate(self) -> str:
+        """Sign with a new key from now on; the tokens that are out stay valid."""
+        return self._signer.rotate()
+
+    def issue(self, org_id: UUID, task: TaskPayload, scratch_prefixes: Sequence[str] = ()) -> str:
         """Everything this attempt may touch, and nothing else; it dies soon after its time-out."""
-        now = int(time.time())
-        claims = TaskClaims(
-            iss=ISSUER,
-            aud=AUDIENCE,
-            sub=str(task.task_id),
-            iat=now,
-            exp=now + min(int(task.timeout_seconds) + GRACE_S, MAX_AGE_S),
-            jti=str(uuid4()),
-            org_id=org_id,
-            task_id=task.task_id,
-            attempt=task.attempt,
-            datasets=[
-                GrantedDataset(
-                    dataset_uuid=given.dataset_uuid,
-                    dataset_version=given.dataset_version,
-                    alias=f"input_{given.input_index}",
-                    files=given.files,
-                )
-                for given in task.inputs
-            ],
-            read_prefixes=sorted({_folder(f) for given in task.inputs for f in given.files}),
-            write_prefixes=[output.prefix for output in task.outputs],
-        )
-        return self._signer.sign(claims.model_dump(mode="json"))
+        return self._signer.sign(_claims(org_id, task, scratch_prefixes))
 
     def check(self, token: str, fence: Fence) -> TaskClaims:
         """A valid token of another task or attempt is Forbidden, not merely stale."""
-        claims = read_token(token, self.jwks)
+        claims = self._verifier.read(token)
         if (claims.task_id, claims.attempt) != (fence.task_id, fence.attempt):
             raise Forbidden("the capability token belongs to another attempt")
         return claims
+
+
+def _claims(org_id: UUID, task: TaskPayload, scratch_prefixes: Sequence[str]) -> dict[str, Any]:
+    """TaskClaims as JSON. Built by hand, because every claim waits for it."""
+    now = int(time.time())
+    task_id = str(task.task_id)
+    return {
+        "iss": ISSUER,
+        "aud": AUDIENCE,
+        "sub": task_id,
+        "iat": now,
+        "exp": now + min(int(task.timeout_seconds) + GRACE_S, MAX_TOKEN_AGE_S),
+        "jti": str(uuid4()),
+        "org_id": str(org_id),
+        "task_id": task_id,
+        "attempt": task.attempt,
+        "datasets": [_granted(given) for given in task.inputs],
+        "read_prefixes": sorted({_folder(f) for given in task.inputs for f in given.files}),
+        "write_prefixes": [output.prefix for output in task.outputs],
+        "scratch_prefixes": list(scratch_prefixes),
+    }
+
+
+def _granted(given: TaskInput) -> dict[str, Any]:
+    return {
+        "dataset_uuid": str(given.dataset_uuid),
+        "dataset_version": str(given.dataset_version),
+        "alias": f"input_{given.input_index}",
+        "files": given.files,
+        "filter": given.where,
+    }
 
 
 def _folder(uri: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from trace_platform.dispatcher.refuse_held import refuse_held
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
@@ -28,14 +29,16 @@ async def trigger_source(
             )
         if job["activation"] != "source":
             raise BadInput(f"job '{job_name}' is not a source", hint="trigger a source job")
+        await refuse_held(tx, org_id, dag_name, job_name)
         outputs = await datasets.outputs_of_job(tx, org_id, dag_name, job_name)
         if request.output >= len(outputs):
             raise BadInput(f"job '{job_name}' has {len(outputs)} outputs, not {request.output + 1}")
         event = {
+            "org_id": str(org_id),
             "dataset_uuid": str(outputs[request.output]["dataset_uuid"]),
             "dataset_version": str(outputs[request.output]["dataset_version"]),
             "partition_key": span.key,
             "start": span.start,
             "end": span.end,
         }
-        return await events.record(tx, org_id, [event])
+        return await events.record(tx, [event])

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import ValidationError
 
+from trace_platform.dispatcher.task_payload import output_prefix
 from trace_platform.domain.errors import Forbidden, InvalidManifest, NotFound
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.wire.manifest import MANIFEST_NAME, SUCCESS_NAME, Manifest, seal
 from trace_platform.wire.task import OutputCommit
 
+_TABLE = "postgres_table:"
 
-def verify_output(store: ObjectStore, task: Row, output: OutputCommit) -> Manifest:
+
+def is_table(output: OutputCommit) -> bool:
+    return output.location.startswith(_TABLE)
+
+
+def check_table(task: Row, output: OutputCommit) -> None:
+    """A dataset that is a table of Postgres data: its own table, up to a cursor."""
+    _check_place(task, output, f"{_TABLE}dataset_{output.dataset_uuid}")
+    if output.cursor is None:
+        raise InvalidManifest(f"output {output.output_index} is a table and names no cursor")
+
+
+def verify_output(store: ObjectStore, bucket: str, task: Row, output: OutputCommit) -> Manifest:
     """The manifest, once everything it promises but the content of the files is checked."""
-    _check_place(task, output)
+    pinned = _pinned(task, output)
+    _check_place(task, output, output_prefix(bucket, task, pinned) if pinned else "")
     manifest = _read_sealed(store, output.location)
     claimed = (output.partition_key, output.start, output.end, output.row_count)
     if claimed != (manifest.partition_key, manifest.start, manifest.end, manifest.rows):
@@ -27,14 +44,14 @@ def verify_output(store: ObjectStore, task: Row, output: OutputCommit) -> Manife
     return manifest
 
 
-def _check_place(task: Row, output: OutputCommit) -> None:
-    pinned = next((o for o in task["outputs"] if o["output_index"] == output.output_index), None)
+def _pinned(task: Row, output: OutputCommit) -> dict[str, Any] | None:
+    return next((o for o in task["outputs"] if o["output_index"] == output.output_index), None)
+
+
+def _check_place(task: Row, output: OutputCommit, place: str) -> None:
+    pinned = _pinned(task, output)
     asked = (str(output.dataset_uuid), str(output.dataset_version), output.location)
-    if pinned is None or asked != (
-        pinned["dataset_uuid"],
-        pinned["dataset_version"],
-        pinned["prefix"],
-    ):
+    if pinned is None or asked != (pinned["dataset_uuid"], pinned["dataset_version"], place):
         raise Forbidden(f"output {output.output_index} is not one that this attempt may commit")
 
 

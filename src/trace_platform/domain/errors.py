@@ -10,10 +10,12 @@ TraceError
 │   ├── WrongChain               the node serves another chain than the job asks for
 │   └── MalformedBlock           the node's answer is not a block
 ├── NotFound
+│   └── UnknownDataset           no dataset, or no generation of it, has that name
 ├── Unauthenticated
 ├── Forbidden
 ├── Conflict                     the request is right, the state does not allow it
 │   ├── StaleFence               another attempt owns the task now
+│   ├── JobOnHold                the job is paused, or a consumer of it is behind
 │   └── PartitionOverlap         a partition that crosses the border of a committed one
 ├── TaskCanceled                 the attempt was told to stop
 ├── TaskTimedOut                 the attempt ran longer than its job allows
@@ -95,6 +97,10 @@ class NotFound(TraceError):
     code = "not_found"
 
 
+class UnknownDataset(NotFound):
+    code = "unknown_dataset"
+
+
 class Unauthenticated(TraceError):
     code = "unauthenticated"
 
@@ -109,6 +115,10 @@ class Conflict(TraceError):
 
 class StaleFence(Conflict):
     code = "stale_fence"
+
+
+class JobOnHold(Conflict):
+    code = "job_on_hold"
 
 
 class PartitionOverlap(Conflict):

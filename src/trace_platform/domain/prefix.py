@@ -40,3 +40,13 @@ def attempt_prefix(
     return canonical_prefix(
         f"s3://{bucket}/org/{org_id}/dataset/{dataset_uuid}/version/{version}/{task_id}/{attempt}/"
     )
+
+
+def scratch_prefix(bucket: str, dataset_uuid: UUID, task_id: UUID, attempt: int) -> str:
+    """Where one attempt puts batches for a buffered dataset."""
+    return canonical_prefix(f"s3://{bucket}/buffers/{dataset_uuid}/{task_id}/{attempt}/")
+
+
+def log_uri(bucket: str, org_id: UUID, task_id: UUID, attempt: int) -> str:
+    """Where the lines of one attempt are kept."""
+    return f"s3://{bucket}/org/{org_id}/logs/{task_id}/{attempt}.jsonl"

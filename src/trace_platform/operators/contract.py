@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from uuid import UUID
 
+import structlog
 from pydantic import BaseModel, ConfigDict
 
 from trace_platform.drivers.object_store import ObjectStore
@@ -41,8 +42,12 @@ class TaskContext:
     spark: Callable[[], SparkSession]
     # The URL behind a pool's name. It may hold a key: never log it, never put it in an error.
     rpc_url: Callable[[str], str]
-    # Raises TaskCanceled or TaskTimedOut once the attempt has to stop.
+    # Raises TaskCanceled or TaskTimedOut once the attempt has to stop; waits while it is to pause.
     check: Callable[[], None]
+    # Whether a source shall finish what it has begun and end.
+    draining: Callable[[], bool] = lambda: False
+    # Lines of this attempt: kept with it, shown by `trace tasks logs`.
+    log: Any = field(default_factory=structlog.get_logger)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 OPERATORS: dict[str, str] = {
     "cryo_ingest": "trace_platform.operators.cryo_ingest.CryoIngest",
+    "no_op": "trace_platform.operators.no_op.NoOp",
     "range_splitter": "trace_platform.operators.range_splitter.RangeSplitter",
 }
 

@@ -9,6 +9,10 @@ from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 
 _sql = load_queries(__file__)
 
+_WITHOUT_LIMITS = dict.fromkeys(
+    ("max_concurrency", "max_queue_depth", "max_queue_age_s", "pressure_mode")
+)
+
 
 async def default_org(tx: Tx) -> UUID:
     org_id: UUID = await _sql.default_org(tx)
@@ -37,15 +41,24 @@ async def ensure_job(tx: Tx, org_id: UUID, dag_name: str, job: dict[str, Any]) -
     )
     if found is not None:
         return found, False
-    return await _sql.insert_job(tx, org_id=org_id, dag_name=dag_name, **job), True
+    row = _WITHOUT_LIMITS | job
+    return await _sql.insert_job(tx, org_id=org_id, dag_name=dag_name, **row), True
 
 
 async def add_to_version(tx: Tx, dag_version_id: UUID, job_id: UUID) -> None:
     await _sql.add_job_to_version(tx, dag_version_id=dag_version_id, job_id=job_id)
 
 
-async def add_edge(tx: Tx, job_id: UUID, input_index: int, dataset_uuid: UUID) -> None:
-    await _sql.insert_edge(tx, job_id=job_id, input_index=input_index, dataset_uuid=dataset_uuid)
+async def add_edge(
+    tx: Tx,
+    job_id: UUID,
+    input_index: int,
+    dataset_uuid: UUID,
+    filter: dict[str, Any] | None = None,
+) -> None:
+    await _sql.insert_edge(
+        tx, job_id=job_id, input_index=input_index, dataset_uuid=dataset_uuid, filter=filter
+    )
 
 
 async def activate(tx: Tx, org_id: UUID, dag_name: str, dag_version_id: UUID) -> None:
@@ -55,6 +68,11 @@ async def activate(tx: Tx, org_id: UUID, dag_name: str, dag_version_id: UUID) ->
 async def active_jobs(tx: Tx, org_id: UUID, dag_name: str) -> list[Row]:
     rows: list[Row] = await _sql.active_jobs(tx, org_id=org_id, dag_name=dag_name)
     return rows
+
+
+async def active_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> Row | None:
+    row: Row | None = await _sql.active_job(tx, org_id=org_id, dag_name=dag_name, job_name=job_name)
+    return row
 
 
 async def active_names(tx: Tx, org_id: UUID) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -48,6 +49,16 @@ async def find_published(tx: Tx, org_id: UUID, name: str) -> Row | None:
     return row
 
 
+async def find(tx: Tx, org_id: UUID, named: str) -> Row | None:
+    """By published name, by uuid, or by who makes it: DAG.JOB or DAG.JOB.OUTPUT."""
+    row: Row | None = await _sql.find(tx, org_id=org_id, named=named)
+    return row
+
+
+async def names(tx: Tx, org_id: UUID, limit: int) -> list[str]:
+    return [row["name"] for row in await _sql.names(tx, org_id=org_id, limit=limit)]
+
+
 async def commit_partition(
     tx: Tx, output: OutputCommit, manifest: Manifest, task_id: UUID, attempt: int
 ) -> UUID | None:
@@ -89,17 +100,41 @@ async def commit_partition(
     return partition_id
 
 
-async def files_of_input(tx: Tx, task_input: dict[str, Any]) -> list[str]:
-    """URIs of the committed files behind one input of a task."""
-    if "start" not in task_input:
-        return []
+async def advance_cursor(tx: Tx, output: OutputCommit) -> None:
+    """The generation is a table that now holds everything up to this cursor."""
+    await _sql.advance_cursor(
+        tx,
+        dataset_uuid=output.dataset_uuid,
+        dataset_version=output.dataset_version,
+        location=output.location,
+        cursor=output.cursor,
+        row_count=output.row_count,
+    )
+
+
+async def files_of_inputs(tx: Tx, inputs: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """For each input of some tasks, the URIs of the committed files behind it."""
+    files: list[list[str]] = [[] for _ in inputs]
+    ranges = [(n, given) for n, given in enumerate(inputs) if "start" in given]
+    if not ranges:
+        return files
     rows = await _sql.files_within(
         tx,
-        dataset_version=UUID(task_input["dataset_version"]),
-        start=task_input["start"],
-        end=task_input["end"],
+        ns=[n for n, _ in ranges],
+        versions=[UUID(given["dataset_version"]) for _, given in ranges],
+        starts=[given["start"] for _, given in ranges],
+        ends=[given["end"] for _, given in ranges],
     )
-    return [row["location"] + file["name"] for row in rows for file in row["files"]]
+    for row in rows:
+        files[row["n"]] += [row["location"] + file["name"] for file in row["files"]]
+    return files
+
+
+async def lost_events(tx: Tx, limit: int) -> list[dict[str, Any]]:
+    """Events that should be on record for current partitions and are not, as `events.record`
+    takes them."""
+    rows = await _sql.lost_events(tx, limit=limit)
+    return [{k: str(v) if isinstance(v, UUID) else v for k, v in row.items()} for row in rows]
 
 
 async def published(tx: Tx, org_id: UUID, dag_name: str | None = None) -> list[Row]:

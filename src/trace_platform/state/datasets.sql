@@ -14,6 +14,18 @@ SELECT uuid, current_version FROM datasets
  WHERE org_id = :org_id AND dag_name = :dag_name AND job_name = :job_name
    AND output_index = :output_index;
 
+-- name: lost_events
+-- Current partitions whose event is not on record, by whatever accident.
+SELECT d.org_id, p.dataset_uuid, p.dataset_version, p.partition_key, p.range_start AS start,
+       p.range_end AS "end", p.id AS materialisation, p.task_id, p.attempt
+  FROM partition_versions p
+  JOIN datasets d ON d.uuid = p.dataset_uuid AND d.current_version = p.dataset_version
+ WHERE p.superseded_at IS NULL
+   AND NOT EXISTS (SELECT FROM events e
+                    WHERE e.dataset_version = p.dataset_version
+                      AND e.identity = 'partition:' || p.partition_key || '@' || p.id)
+ LIMIT :limit;
+
 -- name: outputs_of_job
 SELECT output_index, uuid AS dataset_uuid, current_version AS dataset_version
   FROM datasets
@@ -60,16 +72,27 @@ VALUES (:dataset_uuid, :dataset_version, :partition_key, :start, :end, :location
 RETURNING id;
 
 -- name: files_within
--- What holds the range now: the partition itself, or what took its place since.
-SELECT location, files FROM partition_versions
- WHERE dataset_version = :dataset_version AND superseded_at IS NULL
-   AND range_start <= :end AND range_end >= :start
-   -- Disjoint ranges: nothing before the last one that starts no later than ours can reach it.
-   AND range_start >= coalesce((
-       SELECT range_start FROM partition_versions
-        WHERE dataset_version = :dataset_version AND superseded_at IS NULL AND range_start <= :start
-        ORDER BY range_start DESC LIMIT 1), :start)
- ORDER BY range_start;
+-- What holds each of the ranges now: the partition itself, or what took its place since.
+SELECT g.n, p.location, p.files
+  FROM unnest(:ns::integer[], :versions::uuid[], :starts::bigint[], :ends::bigint[])
+       AS g (n, version, first, last)
+ CROSS JOIN LATERAL (
+    SELECT location, files, range_start FROM partition_versions
+     WHERE dataset_version = g.version AND superseded_at IS NULL
+       AND range_start <= g.last AND range_end >= g.first
+       -- Disjoint ranges: nothing before the last one that starts no later than ours can reach it.
+       AND range_start >= coalesce((
+           SELECT range_start FROM partition_versions
+            WHERE dataset_version = g.version AND superseded_at IS NULL AND range_start <= g.first
+            ORDER BY range_start DESC LIMIT 1), g.first)) p
+ ORDER BY g.n, p.range_start;
+
+-- name: advance_cursor^
+-- A table's cursor never goes back: a late, smaller one leaves it where it is.
+UPDATE dataset_versions
+   SET location = :location, cursor = greatest(cursor, :cursor), row_count = :row_count
+ WHERE version = :dataset_version AND dataset_uuid = :dataset_uuid
+RETURNING cursor;
 
 -- name: published
 SELECT d.name, d.uuid AS dataset_uuid, d.current_version AS dataset_version, d.dag_name, d.job_name,
@@ -90,3 +113,14 @@ SELECT d.name, p.location, f->>'name' AS file
  CROSS JOIN LATERAL jsonb_array_elements(p.files) f
  WHERE d.org_id = :org_id AND d.name IS NOT NULL
  ORDER BY d.name, p.range_start, p.partition_key, file;
+
+-- name: find^
+-- A published name, a uuid, or DAG.JOB with an output's index (0 when there is none).
+SELECT * FROM datasets
+ WHERE org_id = :org_id
+   AND (name = :named OR uuid::text = :named OR dag_name || '.' || job_name = :named AND output_index = 0
+        OR dag_name || '.' || job_name || '.' || output_index = :named)
+ ORDER BY name = :named DESC NULLS LAST LIMIT 1;
+
+-- name: names
+SELECT name FROM datasets WHERE org_id = :org_id AND name IS NOT NULL ORDER BY name LIMIT :limit;

@@ -8,27 +8,42 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from trace_platform.drivers.postgres.queries import Tx, load_queries
+from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 
 _sql = load_queries(__file__)
 
+# Of an open task; more wait for the next one.
+MAX_INPUTS = 10_000
 
-async def record(
-    tx: Tx,
-    org_id: UUID,
-    events: list[dict[str, Any]],
-    producer: tuple[UUID, int] | None = None,
-) -> int:
+
+async def record(tx: Tx, events: list[dict[str, Any]]) -> int:
     """How many of these are new. The identity is dataset, generation and cursor or partition,
     and for a partition that was committed, its materialisation."""
-    task_id, attempt = producer or (None, None)
-    new: int = await _sql.record_events(
-        tx, org_id=org_id, events=Jsonb(events), producer_task_id=task_id, producer_attempt=attempt
-    )
+    new: int = await _sql.record_events(tx, events=Jsonb(events))
     return new
 
 
-async def route(tx: Tx, event_ids: Sequence[int]) -> list[UUID]:
-    """The tasks that these events created; their announcements are in the outbox."""
-    rows = await _sql.route_events(tx, event_ids=list(event_ids))
-    return [row["id"] for row in rows]
+async def route(
+    tx: Tx, event_ids: Sequence[int], sent_at_once: Sequence[str], hide_s: float
+) -> list[Row]:
+    """The outbox rows that announce what these events created. Those of the runtimes that the
+    caller sends at once are hidden from others meanwhile."""
+    await _sql.close_full_tasks(tx, event_ids=list(event_ids), max_inputs=MAX_INPUTS)
+    rows: list[Row] = await _sql.route_events(
+        tx, event_ids=list(event_ids), sent_at_once=list(sent_at_once), hide_s=hide_s
+    )
+    return rows
+
+
+async def known_generation(tx: Tx, org_id: UUID, dataset_uuid: UUID, version: UUID) -> bool:
+    found = await _sql.known_generation(
+        tx, org_id=org_id, dataset_uuid=dataset_uuid, dataset_version=version
+    )
+    return bool(found)
+
+
+async def listing(tx: Tx, org_id: UUID, dataset_uuid: UUID | None, limit: int) -> list[Row]:
+    rows: list[Row] = await _sql.list_events(
+        tx, org_id=org_id, dataset_uuid=dataset_uuid, limit=limit
+    )
+    return rows

@@ -9,9 +9,24 @@ from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 _sql = load_queries(__file__)
 
 
-async def claim(tx: Tx, limit: int, hide_s: float) -> list[Row]:
-    rows: list[Row] = await _sql.claim(tx, limit=limit, hide_s=hide_s)
+async def take_routes(tx: Tx, limit: int) -> list[Row]:
+    """Owed routes, theirs to do who took them: they are gone when this transaction commits."""
+    rows: list[Row] = await _sql.take_routes(tx, limit=limit)
     return rows
+
+
+async def claim(
+    tx: Tx, limit: int, hide_s: float, runtimes: Sequence[str], *, sent: bool
+) -> list[Row]:
+    """What is to be sent: announcements for these runtimes and buffers; or else all other ones."""
+    rows: list[Row] = await _sql.claim(
+        tx, limit=limit, hide_s=hide_s, runtimes=list(runtimes), sent=sent
+    )
+    return rows
+
+
+async def postpone(tx: Tx, ids: Sequence[int], seconds: float) -> None:
+    await _sql.postpone(tx, ids=list(ids), seconds=seconds)
 
 
 async def settle(tx: Tx, ids: Sequence[int]) -> None:

@@ -1,9 +1,21 @@
--- name: claim
--- A crash after this hides the rows for a while, never for good. Chosen in a materialised CTE: as a
--- subquery it could be run again for every row it is joined to, and LIMIT would mean nothing.
+-- name: take_routes
+-- Routing is a change of this database, so a row goes with the very transaction that routes it.
+-- Chosen in a materialised CTE: as a subquery it could be run again for every row it is joined to,
+-- and LIMIT would mean nothing. Never by "id > last": concurrent commits make gaps.
 WITH due AS MATERIALIZED (
     SELECT id FROM outbox
-     WHERE available_at <= (SELECT clock_timestamp())
+     WHERE kind = 'route' AND available_at <= (SELECT clock_timestamp())
+     ORDER BY available_at, id LIMIT :limit
+       FOR UPDATE SKIP LOCKED
+)
+DELETE FROM outbox o USING due WHERE o.id = due.id RETURNING o.id, o.kind, o.payload;
+
+-- name: claim
+-- For effects outside of this database. A crash after this hides the rows for a while, never for good.
+WITH due AS MATERIALIZED (
+    SELECT id FROM outbox
+     WHERE kind <> 'route' AND available_at <= (SELECT clock_timestamp())
+       AND (kind = 'buffer' OR payload->>'runtime' = ANY(:runtimes)) = :sent
      ORDER BY available_at, id LIMIT :limit
        FOR UPDATE SKIP LOCKED
 )
@@ -12,6 +24,10 @@ UPDATE outbox o
   FROM due
  WHERE o.id = due.id
 RETURNING o.id, o.kind, o.payload;
+
+-- name: postpone!
+UPDATE outbox SET available_at = clock_timestamp() + make_interval(secs => :seconds)
+ WHERE id = ANY(:ids);
 
 -- name: settle!
 DELETE FROM outbox WHERE id = ANY(:ids);

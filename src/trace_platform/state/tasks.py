@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,23 +17,32 @@ from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 _sql = load_queries(__file__)
 
 
-async def claim(tx: Tx, task_id: UUID, worker_id: str) -> Row | None:
-    """Queued -> Running with a new attempt and lease, or None."""
-    task: Row | None = await _sql.claim_task(tx, task_id=task_id, worker_id=worker_id)
-    if task:
-        await _sql.start_attempt(
-            tx,
-            task_id=task_id,
-            attempt=task["attempt"],
-            lease_token=task["lease_token"],
-            worker_id=worker_id,
-        )
-    return task
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an attempt says that it ended."""
+
+    fence: Fence
+    status: str
+    error_code: str | None = None
+    error_message: str | None = None
+    retryable: bool = True
+    interrupted: bool = False
+    has_log: bool = False
 
 
-async def pin_outputs(tx: Tx, task_id: UUID, outputs: list[dict[str, Any]]) -> None:
-    """Remember which generations this attempt writes: its commit may touch no other."""
-    await _sql.pin_outputs(tx, task_id=task_id, outputs=Jsonb(outputs))
+async def claim(
+    tx: Tx, runtime: str, worker_ids: Sequence[str], task_ids: Sequence[UUID] | None = None
+) -> list[Row]:
+    """Queued -> Running with a new attempt and lease, at most one task per worker id; only of
+    these tasks when some are named."""
+    await _sql.lock_claims(tx, runtime=runtime)
+    rows: list[Row] = await _sql.claim_tasks(
+        tx,
+        runtime=runtime,
+        worker_ids=list(worker_ids),
+        task_ids=None if task_ids is None else list(task_ids),
+    )
+    return rows
 
 
 async def get(tx: Tx, task_id: UUID) -> Row | None:
@@ -39,67 +50,76 @@ async def get(tx: Tx, task_id: UUID) -> Row | None:
     return row
 
 
-async def extend_lease(
-    tx: Tx, fence: Fence, progress: dict[str, Any] | None, grace_s: float
-) -> Row:
-    """Raise StaleFence when the attempt lost its task, or is later than its time-out and grace."""
-    row: Row | None = await _sql.extend_lease(
-        tx, **asdict(fence), progress=progress, grace_s=grace_s
+async def extend_leases(
+    tx: Tx, beats: Sequence[tuple[Fence, dict[str, Any] | None]], grace_s: float
+) -> dict[UUID, Row]:
+    """By task: the new end of the lease and what the worker shall do. A task that is missing was
+    lost to another attempt, or is later than its time-out and grace."""
+    rows = await _sql.extend_leases(
+        tx,
+        **_columns(fence for fence, _ in beats),
+        progress=[None if progress is None else Jsonb(progress) for _, progress in beats],
+        grace_s=grace_s,
     )
-    if row is None:
-        raise _stale(fence)
-    await _sql.resume_attempt(tx, task_id=fence.task_id, attempt=fence.attempt)
-    return row
+    return {row["id"]: row for row in rows}
+
+
+async def hold_fences(tx: Tx, fences: Sequence[Fence]) -> dict[UUID, Row]:
+    """By task: those whose fence holds, locked against any other attempt until the transaction
+    ends."""
+    rows = await _sql.hold_fences(tx, **_columns(fences))
+    return {row["id"]: row for row in rows}
 
 
 async def hold_fence(tx: Tx, fence: Fence) -> Row:
-    """Lock the task against any other attempt until the transaction ends."""
-    row: Row | None = await _sql.hold_fence(tx, **asdict(fence))
-    if row is None:
-        raise _stale(fence)
-    return row
+    held = await hold_fences(tx, [fence])
+    if not held:
+        raise stale(fence)
+    return held[fence.task_id]
 
 
-async def finish(tx: Tx, fence: Fence, status: str, error: tuple[str | None, str | None]) -> Row:
-    """End the attempt as Completed or Canceled, or raise StaleFence."""
-    code, message = error
-    task: Row | None = await _sql.finish_task(
-        tx, **asdict(fence), status=status, error_code=code, error_message=message
-    )
-    return await _ended(tx, fence, task, status, error)
-
-
-async def fail(
-    tx: Tx,
-    fence: Fence,
-    error: tuple[str | None, str | None],
-    *,
-    retryable: bool,
-    interrupted: bool,
-    retry_base_s: float,
-) -> Row:
-    """End the attempt as Failed, or raise StaleFence. A task that was to be canceled is then."""
-    code, message = error
-    task: Row | None = await _sql.fail_task(
+async def finish(tx: Tx, endings: Sequence[Ending]) -> set[UUID]:
+    """End attempts as Completed or Canceled. Which tasks did: the others' fences are lost."""
+    rows = await _sql.finish_tasks(
         tx,
-        **asdict(fence),
-        error_code=code,
-        error_message=message,
-        retryable=retryable,
-        interrupted=interrupted,
+        **_columns(e.fence for e in endings),
+        **_errors(endings),
+        statuses=[e.status for e in endings],
+    )
+    return {row["id"] for row in rows}
+
+
+async def fail(tx: Tx, endings: Sequence[Ending], retry_base_s: float) -> set[UUID]:
+    """End attempts as Failed. A task that was to be canceled is then."""
+    rows = await _sql.fail_tasks(
+        tx,
+        **_columns(e.fence for e in endings),
+        **_errors(endings),
+        retryable=[e.retryable for e in endings],
+        interrupted=[e.interrupted for e in endings],
         retry_base_s=retry_base_s,
     )
-    return await _ended(tx, fence, task, "Failed", error)
+    return {row["id"] for row in rows}
 
 
-async def ended_outcome(tx: Tx, fence: Fence) -> str | None:
-    """How this very attempt ended: tells a repeated report from a stale one."""
-    outcome: str | None = await _sql.ended_outcome(tx, **asdict(fence))
-    return outcome
+async def announce_next(tx: Tx, job_ids: Sequence[UUID]) -> None:
+    """Another task of each of these jobs is due, once per mention, if the job has a limit."""
+    await _sql.announce_next(tx, job_ids=list(job_ids))
 
 
-async def reap(tx: Tx, limit: int) -> list[Row]:
-    rows: list[Row] = await _sql.reap_leases(tx, limit=limit)
+async def ended_outcomes(tx: Tx, fences: Sequence[Fence]) -> dict[UUID, str | None]:
+    rows = await _sql.ended_outcomes(tx, **_columns(fences))
+    return {row["task_id"]: row["outcome"] for row in rows}
+
+
+async def expired(tx: Tx, limit: int) -> list[UUID]:
+    return [row["id"] for row in await _sql.expired_leases(tx, limit=limit)]
+
+
+async def reap(tx: Tx, task_ids: Sequence[UUID]) -> list[Row]:
+    """Those of the tasks whose lease ran out, given up."""
+    rows: list[Row] = await _sql.reap_leases(tx, task_ids=list(task_ids))
+    await announce_next(tx, [row["job_id"] for row in rows])
     return rows
 
 
@@ -120,33 +140,49 @@ async def retry(tx: Tx, org_id: UUID, task_id: UUID) -> bool:
 
 
 async def listing(
-    tx: Tx, org_id: UUID, dag_name: str | None, status: str | None, limit: int
+    tx: Tx,
+    org_id: UUID,
+    dag_name: str | None,
+    job_name: str | None,
+    status: str | None,
+    limit: int,
 ) -> list[Row]:
     rows: list[Row] = await _sql.list_tasks(
-        tx, org_id=org_id, dag_name=dag_name, status=status, limit=limit
+        tx, org_id=org_id, dag_name=dag_name, job_name=job_name, status=status, limit=limit
     )
     return rows
 
 
-async def counts(tx: Tx, org_id: UUID, dag_name: str) -> list[Row]:
-    rows: list[Row] = await _sql.count_tasks(tx, org_id=org_id, dag_name=dag_name)
+async def attempts_of(tx: Tx, task_id: UUID) -> list[Row]:
+    rows: list[Row] = await _sql.attempts_of(tx, task_id=task_id)
     return rows
 
 
-async def _ended(
-    tx: Tx, fence: Fence, task: Row | None, outcome: str, error: tuple[str | None, str | None]
-) -> Row:
-    if task is None:
-        raise _stale(fence)
-    code, message = error
-    await _sql.end_attempt(
-        tx, **asdict(fence), outcome=outcome, error_code=code, error_message=message
-    )
-    return task
+async def counts(tx: Tx, org_id: UUID, dag_name: str, since: datetime) -> list[Row]:
+    """By job and status: all that is alive, and what was made since then."""
+    rows: list[Row] = await _sql.count_tasks(tx, org_id=org_id, dag_name=dag_name, since=since)
+    return rows
 
 
-def _stale(fence: Fence) -> StaleFence:
+def stale(fence: Fence) -> StaleFence:
     return StaleFence(
         f"attempt {fence.attempt} of task {fence.task_id} does not own the task",
         hint="another attempt took over, or this one has ended: stop working on it",
     )
+
+
+def _columns(fences: Iterable[Fence]) -> dict[str, list[Any]]:
+    given = list(fences)
+    return {
+        "task_ids": [fence.task_id for fence in given],
+        "attempts": [fence.attempt for fence in given],
+        "lease_tokens": [fence.lease_token for fence in given],
+    }
+
+
+def _errors(endings: Sequence[Ending]) -> dict[str, list[Any]]:
+    return {
+        "error_codes": [e.error_code for e in endings],
+        "error_messages": [e.error_message for e in endings],
+        "has_logs": [e.has_log for e in endings],
+    }

@@ -1,22 +1,85 @@
--- name: claim_task^
--- Queued -> Running. No row back: somebody else has it, or it is over.
-UPDATE tasks t
-   SET status = 'Running', attempt = t.attempt + 1, lease_token = gen_random_uuid(),
-       lease_expires_at = clock_timestamp() + make_interval(secs => j.heartbeat_timeout_seconds),
-       reaped_at = NULL, next_retry_at = NULL, progress = NULL, error_code = NULL,
-       error_message = NULL, worker_id = :worker_id, started_at = clock_timestamp()
-  FROM jobs j
- WHERE t.id = :task_id AND t.status = 'Queued' AND t.cancel_requested_at IS NULL
-   AND j.id = t.job_id
-RETURNING t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.outputs AS output_names,
-          j.timeout_seconds, j.heartbeat_timeout_seconds;
+-- name: lock_claims!
+-- Claims of one runtime take turns: each counts what the one before it started. A lock of its own
+-- statement, so that the claim that follows sees all that was committed until then.
+SELECT pg_advisory_xact_lock(hashtextextended('claim/' || :runtime, 0));
 
--- name: start_attempt!
-INSERT INTO task_attempts (task_id, attempt, lease_token, worker_id)
-VALUES (:task_id, :attempt, :lease_token, :worker_id);
-
--- name: pin_outputs!
-UPDATE tasks SET outputs = :outputs WHERE id = :task_id;
+-- name: claim_tasks
+-- Queued -> Running, for one worker per task that is asked for. Organisations take turns, the one
+-- with the least running first; within an organisation the higher priority goes first, within a
+-- priority the jobs take turns, within a job the oldest. A job at its limit or on hold gives nothing.
+-- Only what is ready and what runs is read: neither history nor the length of a queue matters.
+WITH RECURSIVE waiting AS (
+    (SELECT job_id FROM tasks
+      WHERE status = 'Queued' AND NOT pending_backpressure AND runtime = :runtime
+      ORDER BY job_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.job_id FROM tasks t
+             WHERE t.status = 'Queued' AND NOT t.pending_backpressure AND t.runtime = :runtime
+               AND t.job_id > w.job_id
+             ORDER BY t.job_id LIMIT 1)
+      FROM waiting w WHERE w.job_id IS NOT NULL
+), running AS MATERIALIZED (
+    SELECT job_id, count(*) AS tasks FROM tasks WHERE status = 'Running' GROUP BY job_id
+), shares AS MATERIALIZED (
+    SELECT j.org_id, sum(r.tasks) AS tasks
+      FROM running r JOIN jobs j ON j.id = r.job_id GROUP BY j.org_id
+), free AS MATERIALIZED (
+    SELECT j.id, j.org_id, coalesce(r.tasks, 0) AS running,
+           least(cardinality(:worker_ids::text[]), j.max_concurrency - coalesce(r.tasks, 0)) AS room,
+           coalesce(h.from_rank, 32767) AS held_from
+      FROM waiting w
+      JOIN jobs j ON j.id = w.job_id
+      LEFT JOIN running r ON r.job_id = j.id
+      LEFT JOIN LATERAL (
+           SELECT min(from_rank) AS from_rank FROM job_holds
+            WHERE org_id = j.org_id AND dag_name = j.dag_name AND job_name = j.name) h ON true
+), candidates AS (
+    SELECT f.org_id, f.running, f.room, t.id, t.priority, t.queued_at,
+           row_number() OVER (PARTITION BY f.id ORDER BY t.priority, t.queued_at, t.id) AS turn
+      FROM free f CROSS JOIN LATERAL (
+           (SELECT id, priority, queued_at FROM tasks
+             WHERE :task_ids::uuid[] IS NULL AND job_id = f.id AND runtime = :runtime
+               AND status = 'Queued' AND NOT pending_backpressure AND priority < f.held_from
+             ORDER BY priority, queued_at, id LIMIT greatest(f.room, 0))
+           UNION ALL
+           SELECT id, priority, queued_at FROM tasks
+            WHERE id = ANY(:task_ids::uuid[]) AND job_id = f.id
+              AND status = 'Queued' AND NOT pending_backpressure AND priority < f.held_from) t
+), ordered AS (
+    SELECT c.id, c.priority, c.queued_at,
+           coalesce(s.tasks, 0) + row_number() OVER (
+               PARTITION BY c.org_id ORDER BY c.priority, c.running + c.turn, c.queued_at) AS org_turn
+      FROM candidates c LEFT JOIN shares s ON s.org_id = c.org_id
+     WHERE c.turn <= c.room
+), chosen AS MATERIALIZED (
+    SELECT id, row_number() OVER () AS n
+      FROM (SELECT id FROM ordered ORDER BY org_turn, priority, queued_at, id
+             LIMIT cardinality(:worker_ids::text[])) best
+), claimed AS (
+    UPDATE tasks t
+       SET status = 'Running', attempt = t.attempt + 1, lease_token = gen_random_uuid(),
+           lease_expires_at = clock_timestamp() + make_interval(secs => j.heartbeat_timeout_seconds),
+           reaped_at = NULL, next_retry_at = NULL, progress = NULL, error_code = NULL,
+           error_message = NULL, absorbs = NULL, worker_id = (:worker_ids::text[])[c.n],
+           started_at = clock_timestamp(),
+           -- The generations that this attempt writes: its commit may touch no other.
+           outputs = (SELECT coalesce(jsonb_agg(jsonb_build_object(
+                                 'output_index', d.output_index,
+                                 'name', j.outputs[d.output_index + 1],
+                                 'dataset_uuid', d.uuid,
+                                 'dataset_version', d.current_version) ORDER BY d.output_index), '[]')
+                        FROM datasets d
+                       WHERE d.org_id = j.org_id AND d.dag_name = j.dag_name
+                         AND d.job_name = j.name AND d.output_index < cardinality(j.outputs))
+      FROM chosen c, jobs j
+     WHERE t.id = c.id AND t.status = 'Queued' AND j.id = t.job_id
+    RETURNING t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.timeout_seconds,
+              j.heartbeat_timeout_seconds
+), started AS (
+    INSERT INTO task_attempts (task_id, attempt, lease_token, worker_id)
+    SELECT id, attempt, lease_token, worker_id FROM claimed
+)
+SELECT * FROM claimed;
 
 -- name: get_task^
 SELECT t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.timeout_seconds,
@@ -24,78 +87,153 @@ SELECT t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.timeout_seco
   FROM tasks t JOIN jobs j ON j.id = t.job_id
  WHERE t.id = :task_id;
 
--- name: extend_lease^
+-- name: extend_leases
 -- A reaped attempt that nobody replaced yet takes its lease up again: only a lost fence stops work.
 -- An operator that hangs past its time-out is kept alive by its worker's beats no longer.
-UPDATE tasks t
-   SET status = 'Running', reaped_at = NULL, next_retry_at = NULL, error_code = NULL,
-       error_message = NULL, completed_at = NULL, progress = coalesce(:progress, t.progress),
-       lease_expires_at = clock_timestamp() + make_interval(secs => j.heartbeat_timeout_seconds)
-  FROM jobs j
- WHERE t.id = :task_id AND t.attempt = :attempt AND t.lease_token = :lease_token
-   AND (t.status = 'Running' OR t.reaped_at IS NOT NULL) AND j.id = t.job_id
-   AND clock_timestamp() < t.started_at + make_interval(secs => j.timeout_seconds + :grace_s)
-RETURNING t.lease_expires_at, t.cancel_requested_at;
+WITH held AS MATERIALIZED (
+    SELECT t.id, g.progress
+      FROM tasks t
+      JOIN unnest(:task_ids::uuid[], :attempts::integer[], :lease_tokens::uuid[], :progress::jsonb[])
+           AS g (task_id, attempt, lease_token, progress)
+        ON t.id = g.task_id AND t.attempt = g.attempt AND t.lease_token = g.lease_token
+     WHERE (t.status = 'Running' OR t.reaped_at IS NOT NULL)
+     -- Everybody locks in one order, so that two batches never wait for each other in a circle.
+     ORDER BY t.id FOR NO KEY UPDATE OF t
+), extended AS (
+    UPDATE tasks t
+       SET status = 'Running', reaped_at = NULL, next_retry_at = NULL, error_code = NULL,
+           error_message = NULL, completed_at = NULL, progress = coalesce(h.progress, t.progress),
+           lease_expires_at = clock_timestamp() + make_interval(secs => j.heartbeat_timeout_seconds)
+      FROM held h, jobs j
+     WHERE t.id = h.id AND j.id = t.job_id
+       AND clock_timestamp() < t.started_at + make_interval(secs => j.timeout_seconds + :grace_s)
+    RETURNING t.id, t.attempt, t.lease_token, t.lease_expires_at, t.cancel_requested_at, j.id AS job_id,
+              j.activation, j.org_id, j.dag_name, j.name AS job_name
+), resumed AS (
+    UPDATE task_attempts a
+       SET ended_at = NULL, outcome = NULL, error_code = NULL, error_message = NULL
+      FROM extended e
+     WHERE a.task_id = e.id AND a.attempt = e.attempt AND a.outcome = 'LeaseExpired'
+)
+SELECT e.id, e.attempt, e.lease_token, e.lease_expires_at,
+       CASE WHEN e.cancel_requested_at IS NOT NULL THEN 'cancel'
+            -- Only a source runs on and on: others end by themselves.
+            WHEN e.activation <> 'source' THEN 'continue'
+            WHEN NOT EXISTS (SELECT FROM dag_version_jobs v
+                               JOIN active_dags a ON a.dag_version_id = v.dag_version_id
+                              WHERE v.job_id = e.job_id) THEN 'drain'
+            WHEN EXISTS (SELECT FROM job_holds h
+                          WHERE h.org_id = e.org_id AND h.dag_name = e.dag_name
+                            AND h.job_name = e.job_name) THEN 'pause'
+            ELSE 'continue' END AS directive
+  FROM extended e;
 
--- name: resume_attempt!
-UPDATE task_attempts SET ended_at = NULL, outcome = NULL, error_code = NULL, error_message = NULL
- WHERE task_id = :task_id AND attempt = :attempt AND outcome = 'LeaseExpired';
+-- name: hold_fences
+-- The rows stay locked until the transaction ends, so nothing can overtake what follows.
+SELECT t.*, j.max_concurrency
+  FROM tasks t
+  JOIN unnest(:task_ids::uuid[], :attempts::integer[], :lease_tokens::uuid[])
+       AS g (task_id, attempt, lease_token)
+    ON t.id = g.task_id AND t.attempt = g.attempt AND t.lease_token = g.lease_token
+  JOIN jobs j ON j.id = t.job_id
+ WHERE (t.status = 'Running' OR t.reaped_at IS NOT NULL)
+ ORDER BY t.id FOR NO KEY UPDATE OF t;
 
--- name: hold_fence^
--- The row stays locked until the transaction ends, so nothing can overtake what follows.
-SELECT * FROM tasks
- WHERE id = :task_id AND attempt = :attempt AND lease_token = :lease_token
-   AND (status = 'Running' OR reaped_at IS NOT NULL)
-   FOR NO KEY UPDATE;
-
--- name: finish_task^
+-- name: finish_tasks
 -- Running (or reaped and not replaced) -> Completed | Canceled. No row back: the fence is lost.
-UPDATE tasks
-   SET status = :status, completed_at = clock_timestamp(), lease_expires_at = NULL,
-       reaped_at = NULL, next_retry_at = NULL, error_code = :error_code,
-       error_message = :error_message
- WHERE id = :task_id AND attempt = :attempt AND lease_token = :lease_token
-   AND (status = 'Running' OR reaped_at IS NOT NULL)
-RETURNING *;
+WITH finished AS (
+    UPDATE tasks t
+       SET status = g.status, completed_at = clock_timestamp(), lease_expires_at = NULL,
+           reaped_at = NULL, next_retry_at = NULL, error_code = g.error_code,
+           error_message = g.error_message
+      FROM unnest(:task_ids::uuid[], :attempts::integer[], :lease_tokens::uuid[],
+                  :statuses::text[], :error_codes::text[], :error_messages::text[], :has_logs::boolean[])
+           AS g (task_id, attempt, lease_token, status, error_code, error_message, has_log)
+     WHERE t.id = g.task_id AND t.attempt = g.attempt AND t.lease_token = g.lease_token
+       AND (t.status = 'Running' OR t.reaped_at IS NOT NULL)
+    RETURNING t.id, t.attempt, t.lease_token, t.status, t.error_code, t.error_message, g.has_log
+), ended AS (
+    UPDATE task_attempts a
+       SET ended_at = clock_timestamp(), outcome = f.status, error_code = f.error_code,
+           error_message = f.error_message, has_log = f.has_log
+      FROM finished f
+     WHERE a.task_id = f.id AND a.attempt = f.attempt AND a.lease_token = f.lease_token
+)
+SELECT id FROM finished;
 
--- name: fail_task^
+-- name: fail_tasks
 -- Running (or reaped and not replaced) -> Failed, with a time to retry when that can help, or
 -- Canceled when that was asked for meanwhile. An interrupted attempt is forgiven, within bounds: code
 -- that calls every attempt interrupted must not run for ever.
-UPDATE tasks t
-   SET status = CASE WHEN t.cancel_requested_at IS NULL THEN 'Failed' ELSE 'Canceled' END,
-       completed_at = clock_timestamp(), lease_expires_at = NULL, reaped_at = NULL,
-       error_code = :error_code, error_message = :error_message,
-       forgiven = t.forgiven + (:interrupted AND t.forgiven < 100)::integer,
-       next_retry_at = CASE
-           WHEN t.cancel_requested_at IS NOT NULL OR NOT :retryable THEN NULL
-           WHEN :interrupted AND t.forgiven < 100 THEN clock_timestamp()
-           WHEN t.attempt - t.forgiven < j.max_attempts
-           THEN clock_timestamp() + make_interval(
-               secs => retry_delay_s(t.attempt - t.forgiven, :retry_base_s))
-       END
-  FROM jobs j
- WHERE t.id = :task_id AND t.attempt = :attempt AND t.lease_token = :lease_token
-   AND (t.status = 'Running' OR t.reaped_at IS NOT NULL) AND j.id = t.job_id
-RETURNING t.*;
+WITH failed AS (
+    UPDATE tasks t
+       SET status = CASE WHEN t.cancel_requested_at IS NULL THEN 'Failed' ELSE 'Canceled' END,
+           completed_at = clock_timestamp(), lease_expires_at = NULL, reaped_at = NULL,
+           error_code = g.error_code, error_message = g.error_message,
+           forgiven = t.forgiven + (g.interrupted AND t.forgiven < 100)::integer,
+           next_retry_at = CASE
+               WHEN t.cancel_requested_at IS NOT NULL OR NOT g.retryable THEN NULL
+               WHEN g.interrupted AND t.forgiven < 100 THEN clock_timestamp()
+               WHEN t.attempt - t.forgiven < j.max_attempts
+               THEN clock_timestamp() + make_interval(
+                   secs => retry_delay_s(t.attempt - t.forgiven, :retry_base_s))
+           END
+      FROM unnest(:task_ids::uuid[], :attempts::integer[], :lease_tokens::uuid[],
+                  :error_codes::text[], :error_messages::text[], :retryable::boolean[],
+                  :interrupted::boolean[], :has_logs::boolean[])
+           AS g (task_id, attempt, lease_token, error_code, error_message, retryable, interrupted,
+                 has_log), jobs j
+     WHERE t.id = g.task_id AND t.attempt = g.attempt AND t.lease_token = g.lease_token
+       AND (t.status = 'Running' OR t.reaped_at IS NOT NULL) AND j.id = t.job_id
+    RETURNING t.id, t.attempt, t.lease_token, t.error_code, t.error_message, t.next_retry_at,
+              g.has_log
+), ended AS (
+    UPDATE task_attempts a
+       SET ended_at = clock_timestamp(), outcome = 'Failed', error_code = f.error_code,
+           error_message = f.error_message, has_log = f.has_log
+      FROM failed f
+     WHERE a.task_id = f.id AND a.attempt = f.attempt AND a.lease_token = f.lease_token
+)
+SELECT id, next_retry_at FROM failed;
 
--- name: end_attempt!
-UPDATE task_attempts
-   SET ended_at = clock_timestamp(), outcome = :outcome, error_code = :error_code,
-       error_message = :error_message
- WHERE task_id = :task_id AND attempt = :attempt AND lease_token = :lease_token;
+-- name: announce_next!
+-- A job with a limit has only so many of its tasks announced: one that ends makes room for another.
+WITH freed AS (
+    SELECT j.id, j.runtime, count(*) AS slots
+      FROM unnest(:job_ids::uuid[]) AS f (job_id)
+      JOIN jobs j ON j.id = f.job_id AND j.max_concurrency IS NOT NULL
+     GROUP BY j.id
+), next AS (
+    SELECT n.id, f.runtime FROM freed f CROSS JOIN LATERAL (
+        SELECT id FROM tasks
+         WHERE job_id = f.id AND runtime = f.runtime
+           AND status = 'Queued' AND NOT pending_backpressure
+         ORDER BY priority, queued_at, id LIMIT f.slots) n
+)
+INSERT INTO outbox (kind, payload)
+SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id))
+  FROM next GROUP BY runtime;
 
--- name: ended_outcome$
-SELECT outcome FROM task_attempts
- WHERE task_id = :task_id AND attempt = :attempt AND lease_token = :lease_token;
+-- name: ended_outcomes
+-- How these very attempts ended: tells a repeated report from a stale one.
+SELECT a.task_id, a.outcome
+  FROM task_attempts a
+  JOIN unnest(:task_ids::uuid[], :attempts::integer[], :lease_tokens::uuid[])
+       AS g (task_id, attempt, lease_token)
+    ON a.task_id = g.task_id AND a.attempt = g.attempt AND a.lease_token = g.lease_token;
+
+-- name: expired_leases
+SELECT id FROM tasks
+ WHERE status = 'Running' AND lease_expires_at < (SELECT clock_timestamp())
+ ORDER BY lease_expires_at LIMIT :limit;
 
 -- name: reap_leases
 -- Running -> Failed (or Canceled, when that was asked for) once the lease ran out.
-WITH due AS (
+WITH due AS MATERIALIZED (
     SELECT id FROM tasks
-     WHERE status = 'Running' AND lease_expires_at < (SELECT clock_timestamp())
-     ORDER BY lease_expires_at LIMIT :limit
-       FOR UPDATE SKIP LOCKED
+     WHERE id = ANY(:task_ids) AND status = 'Running'
+       AND lease_expires_at < (SELECT clock_timestamp())
+     ORDER BY id FOR UPDATE SKIP LOCKED
 ), reaped AS (
     UPDATE tasks t
        SET status = CASE WHEN t.cancel_requested_at IS NULL THEN 'Failed' ELSE 'Canceled' END,
@@ -107,52 +245,61 @@ WITH due AS (
                AND t.attempt - t.forgiven < j.max_attempts THEN clock_timestamp() END
       FROM due, jobs j
      WHERE t.id = due.id AND j.id = t.job_id
-    RETURNING t.id, t.attempt, t.status, t.error_code, t.error_message
+    RETURNING t.id, t.job_id, t.attempt, t.status, t.error_code, t.error_message
+), ended AS (
+    UPDATE task_attempts a
+       SET ended_at = clock_timestamp(), error_code = r.error_code, error_message = r.error_message,
+           outcome = CASE WHEN r.status = 'Canceled' THEN 'Canceled' ELSE 'LeaseExpired' END
+      FROM reaped r
+     WHERE a.task_id = r.id AND a.attempt = r.attempt
+    RETURNING a.task_id, a.attempt, a.worker_id
 )
-UPDATE task_attempts a
-   SET ended_at = clock_timestamp(), error_code = r.error_code, error_message = r.error_message,
-       outcome = CASE WHEN r.status = 'Canceled' THEN 'Canceled' ELSE 'LeaseExpired' END
-  FROM reaped r
- WHERE a.task_id = r.id AND a.attempt = r.attempt
-RETURNING a.task_id, a.attempt, a.worker_id;
+SELECT e.task_id, e.attempt, e.worker_id, r.job_id FROM ended e JOIN reaped r ON r.id = e.task_id;
 
 -- name: requeue_due
 -- Failed -> Queued when its time to retry has come; a Queued task whose wake-up seems lost is
--- announced again. Either way the outbox gets the announcement in the same statement.
-WITH retries AS (
+-- announced again, of a job with a limit no more than that. Either way the outbox gets the
+-- announcement in the same statement.
+WITH retries AS MATERIALIZED (
     SELECT id FROM tasks
      WHERE status = 'Failed' AND next_retry_at <= (SELECT clock_timestamp())
      ORDER BY next_retry_at LIMIT :limit
        FOR UPDATE SKIP LOCKED
-), unheard AS (
+), unheard AS MATERIALIZED (
     SELECT id FROM tasks
-     WHERE status = 'Queued' AND announce_again_at <= (SELECT clock_timestamp())
+     WHERE status = 'Queued' AND NOT pending_backpressure
+       AND announce_again_at <= (SELECT clock_timestamp())
      ORDER BY announce_again_at LIMIT :limit
        FOR UPDATE SKIP LOCKED
 ), queued AS (
     UPDATE tasks t
        SET status = 'Queued', next_retry_at = NULL, completed_at = NULL,
+           queued_at = CASE WHEN t.status = 'Failed' THEN clock_timestamp() ELSE t.queued_at END,
            announcements = t.announcements + 1,
            -- Ever rarer: a long queue is no sign of a lost message.
            announce_again_at = clock_timestamp() + make_interval(
                secs => least(3600, :announce_again_s * 2 ^ least(t.announcements, 10)))
       FROM (SELECT id FROM retries UNION ALL SELECT id FROM unheard) due
      WHERE t.id = due.id
-    RETURNING t.id, t.job_id
+    RETURNING t.id, t.job_id, t.runtime, t.priority, t.queued_at
+), told AS (
+    SELECT q.id, q.runtime, j.max_concurrency,
+           row_number() OVER (PARTITION BY q.job_id ORDER BY q.priority, q.queued_at) AS n
+      FROM queued q JOIN jobs j ON j.id = q.job_id
 ), announced AS (
     INSERT INTO outbox (kind, payload)
-    SELECT 'enqueue', jsonb_build_object('queue', j.runtime, 'task_id', q.id)
-      FROM queued q JOIN jobs j ON j.id = q.job_id
+    SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id))
+      FROM told WHERE max_concurrency IS NULL OR n <= max_concurrency GROUP BY runtime
 )
 SELECT id FROM queued;
 
 -- name: cancel_task^
 -- Queued or waiting to retry: over at once. Running: the next heartbeat tells the worker.
 UPDATE tasks
-   SET cancel_requested_at = clock_timestamp(),
+   SET cancel_requested_at = clock_timestamp(), absorbs = NULL,
        status = CASE WHEN status = 'Running' THEN 'Running' ELSE 'Canceled' END,
        completed_at = CASE WHEN status = 'Running' THEN completed_at ELSE clock_timestamp() END,
-       reaped_at = NULL, next_retry_at = NULL
+       reaped_at = NULL, next_retry_at = NULL, pending_backpressure = false
  WHERE id = :task_id AND org_id = :org_id
    AND (status IN ('Queued', 'Running') OR (status = 'Failed' AND next_retry_at IS NOT NULL))
 RETURNING id, status;
@@ -163,32 +310,57 @@ WITH again AS (
     UPDATE tasks
        SET status = 'Queued', forgiven = attempt, reaped_at = NULL, next_retry_at = NULL,
            completed_at = NULL, cancel_requested_at = NULL, announcements = 0,
+           queued_at = clock_timestamp(),
            announce_again_at = clock_timestamp() + interval '1 minute'
      WHERE id = :task_id AND org_id = :org_id
        AND (status = 'Canceled' OR (status = 'Failed' AND next_retry_at IS NULL))
-    RETURNING id, job_id
+    RETURNING id, runtime
 ), announced AS (
     INSERT INTO outbox (kind, payload)
-    SELECT 'enqueue', jsonb_build_object('queue', j.runtime, 'task_id', a.id)
-      FROM again a JOIN jobs j ON j.id = a.job_id
+    SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_build_array(id))
+      FROM again
 )
 SELECT id FROM again;
 
 -- name: list_tasks
+-- The newest first: an id begins with the time it was made.
 SELECT t.id AS task_id, j.dag_name, j.name AS job_name, t.status, t.attempt, t.progress,
        t.inputs, t.error_code, t.error_message, t.next_retry_at, t.created_at, t.started_at,
-       t.completed_at
+       t.completed_at, t.pending_backpressure
   FROM tasks t JOIN jobs j ON j.id = t.job_id
  WHERE t.org_id = :org_id
    AND (:dag_name::text IS NULL OR j.dag_name = :dag_name)
+   AND (:job_name::text IS NULL OR j.name = :job_name)
    AND (:status::text IS NULL OR t.status = :status)
- ORDER BY t.created_at DESC, t.id LIMIT :limit;
+ ORDER BY t.id DESC LIMIT :limit;
+
+-- name: attempts_of
+SELECT attempt, worker_id, started_at, ended_at, outcome, error_code, error_message, has_log
+  FROM task_attempts WHERE task_id = :task_id ORDER BY attempt;
 
 -- name: count_tasks
+-- What is alive, whatever its age, and what was made since.
 SELECT j.name AS job_name,
        CASE WHEN t.status = 'Failed' AND t.next_retry_at IS NOT NULL THEN 'Retrying'
             ELSE t.status END AS status,
        count(*) AS tasks
-  FROM tasks t JOIN jobs j ON j.id = t.job_id
- WHERE t.org_id = :org_id AND j.dag_name = :dag_name
+  FROM (SELECT job_id, status, next_retry_at FROM tasks
+         WHERE org_id = :org_id AND id >= uuid7_at(:since)
+        UNION ALL
+        SELECT job_id, status, next_retry_at FROM tasks
+         WHERE org_id = :org_id AND id < uuid7_at(:since) AND status = 'Running'
+        UNION ALL
+        SELECT job_id, status, next_retry_at FROM tasks
+         WHERE org_id = :org_id AND id < uuid7_at(:since) AND status = 'Queued'
+           AND NOT pending_backpressure
+        UNION ALL
+        SELECT job_id, status, next_retry_at FROM tasks
+         WHERE org_id = :org_id AND id < uuid7_at(:since) AND status = 'Queued'
+           AND pending_backpressure
+        UNION ALL
+        SELECT job_id, status, next_retry_at FROM tasks
+         WHERE org_id = :org_id AND id < uuid7_at(:since) AND status = 'Failed'
+           AND next_retry_at IS NOT NULL) t
+  JOIN jobs j ON j.id = t.job_id
+ WHERE j.dag_name = :dag_name
  GROUP BY 1, 2;

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from trace_platform.wire.task import BlockNumber, Strict
+from trace_platform.wire.task import BlockNumber, EventScope, Strict
 
 
 class DeployRequest(Strict):
@@ -33,6 +33,19 @@ class TriggerRequest(Strict):
 
 
 class TriggerResponse(Strict):
+    accepted: int
+
+
+class EmitRequest(Strict):
+    """Events of one dataset: by its published name, its uuid, or as DAG.JOB.OUTPUT."""
+
+    dataset: str = Field(min_length=1, max_length=512)
+    # The current generation unless another is named.
+    dataset_version: UUID | None = None
+    events: list[EventScope] = Field(min_length=1, max_length=100_000)
+
+
+class EmitResponse(Strict):
     accepted: int
 
 
@@ -77,6 +90,8 @@ class TaskStatus(Strict):
     created_at: datetime
     started_at: datetime | None
     completed_at: datetime | None
+    # It waits for the pressure on its job to fall.
+    pending_backpressure: bool = False
 
 
 class TaskList(Strict):

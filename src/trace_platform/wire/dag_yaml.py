@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +18,10 @@ from trace_platform.wire.dag import Dag
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
 MAX_NODES = 100_000
+MAX_NUMBER_BITS = 4_096
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_NO_DATABASE = "has a character that no database stores"
 
 Path = tuple[str | int, ...]
 Marks = dict[Path, tuple[int, int]]
@@ -115,10 +121,21 @@ def _build(
     if isinstance(node, yaml.MappingNode):
         return _build_mapping(node, path, marks, errors, loader)
     try:
-        return loader.construct_object(node)
+        return _storable(loader.construct_object(node))
     except (yaml.YAMLError, ValueError) as error:
         errors.append(error_at(marks, path, f"cannot be read: {error}"))
         return None
+
+
+def _storable(value: Any) -> Any:
+    """The value, when Postgres can hold it as JSON. Raise ValueError."""
+    if isinstance(value, str) and _UNSTORABLE.search(value):
+        raise ValueError(f"it {_NO_DATABASE}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a number must be finite")
+    if isinstance(value, int) and value.bit_length() > MAX_NUMBER_BITS:
+        raise ValueError(f"a number has at most {MAX_NUMBER_BITS:,} bits")
+    return value
 
 
 def _build_mapping(
@@ -134,6 +151,8 @@ def _build_mapping(
         line, column = key_node.start_mark.line + 1, key_node.start_mark.column + 1
         if key in result:
             errors.append(DagError(line, column, _spell((*path, key)), "is given twice"))
+        if _UNSTORABLE.search(key):
+            errors.append(DagError(line, column, _spell(path), f"the key {key!r} {_NO_DATABASE}"))
         result[key] = _build(value_node, (*path, key), marks, errors, loader)
         # A field is best shown where its name stands.
         marks[(*path, key)] = (line, column)
@@ -179,6 +198,8 @@ def _fields_at(path: Path) -> list[str]:
         (Dag, "publish"): models.Publish,
         (models.Job, "inputs"): models.InputEdge,
         (models.Job, "source"): models.Source,
+        (models.Job, "scaling"): models.Scaling,
+        (models.Job, "backpressure"): models.Backpressure,
         (models.InputEdge, "from"): models.JobOutputRef,
         (models.Publish, "from"): models.JobOutputRef,
     }

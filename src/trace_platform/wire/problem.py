@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from trace_platform.domain import errors
 from trace_platform.domain.errors import TraceError
+from trace_platform.wire.task import Problem
 
 _STATUS: dict[type[TraceError], int] = {
     errors.Unavailable: 503,
@@ -40,6 +41,11 @@ def problem(error: TraceError, status: int | None = None) -> JSONResponse:
     if error.facts:
         body["facts"] = error.facts
     return JSONResponse(body, status_code=status, media_type="application/problem+json")
+
+
+def as_item(error: TraceError) -> Problem:
+    """The error of one item of a batch whose other items may be fine."""
+    return Problem(code=error.code, detail=error.message, hint=error.hint)
 
 
 def error_from(status: int, body: dict[str, Any]) -> TraceError:

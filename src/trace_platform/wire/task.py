@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -23,18 +23,16 @@ class JobRef(Strict):
     name: str
 
 
-class DatasetEvent(Strict):
-    """One update of one dataset generation: a cursor or a partition."""
+class EventScope(Strict):
+    """What an update is about: a cursor, or a partition."""
 
-    dataset_uuid: UUID
-    dataset_version: UUID
     cursor: BlockNumber | None = None
     partition_key: str | None = Field(default=None, max_length=256)
     start: BlockNumber | None = None
     end: BlockNumber | None = None
 
     @model_validator(mode="after")
-    def _one_shape(self) -> DatasetEvent:
+    def _one_shape(self) -> Self:
         if (self.cursor is None) == (self.partition_key is None):
             raise ValueError("give either cursor, or partition_key with start and end")
         if (self.start is None) != (self.end is None):
@@ -47,11 +45,20 @@ class DatasetEvent(Strict):
         return self
 
 
+class DatasetEvent(EventScope):
+    """One update of one dataset generation."""
+
+    dataset_uuid: UUID
+    dataset_version: UUID
+
+
 class TaskInput(DatasetEvent):
     """What woke the task, and where that input can be read."""
 
     input_index: int
     files: list[str] = []
+    # Rows that do not match are not this task's: applied where the files are read.
+    where: dict[str, Any] | None = None
 
 
 class TaskOutput(Strict):
@@ -67,6 +74,7 @@ class TaskOutput(Strict):
 class TaskPayload(Strict):
     task_id: UUID
     attempt: int
+    org_id: UUID
     job: JobRef
     operator: str
     config: dict[str, Any]
@@ -74,11 +82,16 @@ class TaskPayload(Strict):
     outputs: list[TaskOutput]
     timeout_seconds: float
     heartbeat_timeout_seconds: float
+    # Where the lines of this attempt are kept.
+    log_uri: str
+
+
+WorkerId = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class ClaimRequest(Strict):
     task_id: UUID
-    worker_id: str = Field(min_length=1, max_length=256)
+    worker_id: WorkerId
 
 
 class Claimed(Strict):
@@ -95,11 +108,41 @@ class Claimed(Strict):
 
 
 class NotClaimed(Strict):
+    """Held: the job is paused or at its limit; another wake-up comes when there is room."""
+
     status: Literal["NotClaimed"] = "NotClaimed"
-    reason: Literal["AlreadyRunning", "Completed", "Failed", "Canceled", "NotFound"]
+    reason: Literal["AlreadyRunning", "Completed", "Failed", "Canceled", "NotFound", "Held"]
 
 
 ClaimResponse = Annotated[Claimed | NotClaimed, Field(discriminator="status")]
+
+
+class ClaimBatchRequest(Strict):
+    """A worker with room for so many: which tasks it gets is the Dispatcher's choice."""
+
+    runtime: str = Field(min_length=1, max_length=128)
+    worker_id: WorkerId
+    max_tasks: int = Field(ge=1, le=1_000)
+
+
+class ClaimBatchResponse(Strict):
+    claimed: list[Claimed]
+
+
+class FetchResponse(Strict):
+    """A task as it stands, for a look: no lease comes with it."""
+
+    status: Literal["Queued", "Running", "Completed", "Failed", "Canceled"]
+    task: TaskPayload
+
+
+class Invocation(TaskPayload):
+    """What a function is invoked with: everything that it needs to run and to report."""
+
+    lease_token: UUID
+    lease_expires_at: datetime
+    capability_token: str
+    bundle_url: str | None = None
 
 
 class Fenced(Strict):
@@ -124,8 +167,38 @@ class HeartbeatRequest(Fenced):
 
 
 class HeartbeatResponse(Strict):
+    """cancel: stop. pause: a source emits nothing until told to continue. drain: a source ends."""
+
     lease_expires_at: datetime
-    directive: Literal["continue", "cancel"] = "continue"
+    directive: Literal["continue", "cancel", "pause", "drain"] = "continue"
+
+
+class Problem(Strict):
+    """One refused item of a batch, as problem+json says it."""
+
+    code: str
+    detail: str
+    hint: str | None = None
+
+
+class HeartbeatBatchRequest(Strict):
+    """All attempts of one worker; also sent when it has none, to say that it is there."""
+
+    worker_id: WorkerId
+    runtime: str = Field(min_length=1, max_length=128)
+    slots: int = Field(ge=1, le=100_000)
+    beats: list[HeartbeatRequest] = Field(max_length=1_000)
+
+
+class HeartbeatResult(Strict):
+    lease: HeartbeatResponse | None = None
+    problem: Problem | None = None
+
+
+class HeartbeatBatchResponse(Strict):
+    """In the order of the request."""
+
+    results: list[HeartbeatResult]
 
 
 class OutputCommit(Strict):
@@ -151,10 +224,27 @@ class CompleteRequest(Fenced):
     retryable: bool = True
     # The worker had to stop, not the work: this attempt does not count.
     interrupted: bool = False
+    # The attempt's log lies in the object store.
+    has_log: bool = False
 
 
 class CompleteResponse(Strict):
     status: Literal["Completed", "Failed", "Canceled"]
+
+
+class CompleteBatchRequest(Strict):
+    completions: list[CompleteRequest] = Field(max_length=1_000)
+
+
+class CompleteResult(Strict):
+    completion: CompleteResponse | None = None
+    problem: Problem | None = None
+
+
+class CompleteBatchResponse(Strict):
+    """In the order of the request."""
+
+    results: list[CompleteResult]
 
 
 class EventsRequest(Fenced):
@@ -163,3 +253,17 @@ class EventsRequest(Fenced):
 
 class EventsResponse(Strict):
     accepted: int
+
+
+class BufferPublishRequest(Fenced):
+    """A batch that lies in the attempt's scratch space and belongs into a buffered dataset."""
+
+    dataset_uuid: UUID
+    dataset_version: UUID
+    batch_uri: str = Field(min_length=1, max_length=2_000)
+    record_count: int = Field(ge=0, le=2**62)
+
+
+class BufferPublishResponse(Strict):
+    # False when the same batch was published before.
+    accepted: bool

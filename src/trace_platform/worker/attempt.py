@@ -27,8 +27,10 @@ from trace_platform.wire.task import (
     CompleteRequest,
     CompleteResponse,
     HeartbeatRequest,
+    HeartbeatResponse,
     Progress,
 )
+from trace_platform.worker.attempt_log import AttemptLog
 from trace_platform.worker.dispatcher_client import DispatcherClient, insist
 from trace_platform.worker.resources import Resources
 
@@ -49,15 +51,23 @@ class Attempt:
         self._deadline = time.monotonic() + claimed.task.timeout_seconds
         self._stop_reason: TraceError | None = None
         self._fence_lost = threading.Event()
+        self._go_on = threading.Event()
+        self._go_on.set()
+        self._draining = False
+        self._beats = 0
         job = claimed.task.job
         self._log = structlog.get_logger().bind(
-            dag=job.dag_name, job=job.name, task=str(claimed.task.task_id), attempt=claimed.attempt
+            org=str(claimed.task.org_id),
+            dag=job.dag_name,
+            job=job.name,
+            task=str(claimed.task.task_id),
+            attempt=claimed.attempt,
         )
+        self.log = AttemptLog(self._log, resources.store, claimed.task.log_uri)
 
     def run(self) -> None:
-        self._log.info("attempt_started", operator=self.claimed.task.operator)
         started = time.monotonic()
-        report = self._outcome()
+        report = self._outcome().model_copy(update={"has_log": self.log.save()})
         took_s = round(time.monotonic() - started, 3)
         try:
             self._say_ended(self._report(report), took_s)
@@ -74,25 +84,34 @@ class Attempt:
         why = {"code": report.error_code, "reason": report.error_message}
         self._log.warning("attempt_failed", status=report.status, seconds=took_s, **why)
 
-    def beat(self) -> None:
-        """Extend the lease. Only a lost fence or a directive stops the work, never an outage."""
+    def beat_every_s(self, at_most_s: float) -> float:
+        return min(self.claimed.task.heartbeat_timeout_seconds / 3, at_most_s)
+
+    def beat(self) -> HeartbeatRequest:
+        """What the next heartbeat says of this attempt. Those that end sooner log their end only."""
+        if not self._beats:
+            self._log.info("attempt_runs", operator=self.claimed.task.operator)
+        self._beats += 1
+        self.log.save()
         done, total = self._resources.spark.progress(self.tag)
-        request = HeartbeatRequest(
-            **self._fence(), progress=Progress(done=done, total=total) if total else None
-        )
-        try:
-            answer = self._dispatcher.heartbeat(request, self.claimed.capability_token)
-        except StaleFence as error:
+        progress = Progress(done=done, total=total) if total else None
+        return HeartbeatRequest(**self._fence(), progress=progress)
+
+    def heard(self, answer: HeartbeatResponse | TraceError) -> None:
+        """Only a lost fence or a directive stops the work, never an outage."""
+        if isinstance(answer, StaleFence):
             self._fence_lost.set()
-            self.stop(error)
-        except Unavailable as error:
-            self._log.warning("heartbeat_waits", reason=error.message)
-        except Exception:
-            # One attempt's trouble must not cost the others their leases.
-            self._log.exception("heartbeat_failed")
+            self.stop(answer)
+        elif isinstance(answer, TraceError):
+            self._log.warning("heartbeat_refused", code=answer.code, reason=answer.message)
+        elif answer.directive == "cancel":
+            self.stop(TaskCanceled("canceled on request"))
         else:
-            if answer.directive == "cancel":
-                self.stop(TaskCanceled("canceled on request"))
+            self._draining = answer.directive == "drain"
+            if answer.directive == "pause":
+                self._go_on.clear()
+            else:
+                self._go_on.set()
 
     def stop_when_late(self) -> None:
         if time.monotonic() > self._deadline:
@@ -103,6 +122,7 @@ class Attempt:
         """Ends the operator at its next check, and its Spark jobs at once."""
         if self._stop_reason is None:
             self._stop_reason = reason
+        self._go_on.set()
         self._resources.spark.cancel(self.tag)
 
     def hand_back(self) -> None:
@@ -110,13 +130,15 @@ class Attempt:
         reason = WorkerStopped("the worker was stopped")
         self.stop(reason)
         try:
-            self._dispatcher.complete(self._failed(reason), self.claimed.capability_token)
+            self._dispatcher.complete(self._failed(reason))
         except TraceError as error:
             # Ended by itself meanwhile, or the dispatcher is away: then its lease runs out.
             self._log.info("not_handed_back", code=error.code)
         self._fence_lost.set()
 
     def _check(self) -> None:
+        """Waits here while the attempt is to pause."""
+        self._go_on.wait()
         if self._stop_reason is not None:
             raise self._stop_reason
 
@@ -127,7 +149,7 @@ class Attempt:
             return self._failed(self._stop_reason or error)
         except Exception as error:
             if self._stop_reason is None:
-                self._log.error("operator_crashed", traceback=traceback.format_exc())
+                self.log.logger.error("operator_crashed", traceback=traceback.format_exc())
             return self._failed(self._stop_reason or _crash(error))
         if self._stop_reason is not None:
             return self._failed(self._stop_reason)
@@ -154,6 +176,8 @@ class Attempt:
                     spark=spark,
                     rpc_url=self._resources.rpc_url,
                     check=self._check,
+                    draining=lambda: self._draining,
+                    log=self.log.logger,
                 )
             )
 
@@ -182,7 +206,7 @@ class Attempt:
 
     def _insist(self, report: CompleteRequest) -> CompleteRequest:
         def call() -> CompleteResponse:
-            return self._dispatcher.complete(report, self.claimed.capability_token)
+            return self._dispatcher.complete(report)
 
         insist(call, REPORT_FOR_S, self._pause)
         return report

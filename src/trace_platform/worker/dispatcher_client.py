@@ -6,27 +6,29 @@ import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
-from uuid import UUID
+from typing import TypeVar
 
 import httpx
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 
-from trace_platform.domain.errors import DispatcherUnreachable, Unavailable
+from trace_platform.domain.errors import DispatcherUnreachable, TraceError, Unavailable
 from trace_platform.wire.problem import error_from
 from trace_platform.wire.task import (
+    ClaimBatchRequest,
+    ClaimBatchResponse,
     Claimed,
-    ClaimRequest,
-    ClaimResponse,
+    CompleteBatchRequest,
+    CompleteBatchResponse,
     CompleteRequest,
     CompleteResponse,
-    HeartbeatRequest,
+    HeartbeatBatchRequest,
+    HeartbeatBatchResponse,
     HeartbeatResponse,
-    NotClaimed,
+    Problem,
 )
+from trace_platform.worker.batched_call import BatchedCall
 
 _T = TypeVar("_T")
-_claim_response: TypeAdapter[Claimed | NotClaimed] = TypeAdapter(ClaimResponse)
 
 
 class DispatcherClient:
@@ -38,44 +40,50 @@ class DispatcherClient:
             verify=ssl.create_default_context(cafile=str(ca)),
             timeout=httpx.Timeout(30, connect=5),
             trust_env=False,
+            headers={"Content-Type": "application/json", "X-Trace-Worker-Token": worker_token},
         )
-        self._worker = {"X-Trace-Worker-Token": worker_token}
+        self._completions = BatchedCall(self._complete_all)
 
-    def claim(self, task_id: UUID, worker_id: str) -> Claimed | NotClaimed:
-        body = ClaimRequest(task_id=task_id, worker_id=worker_id)
-        return _claim_response.validate_python(
-            self._post("/internal/task-claim", body, self._worker)
+    def claim(self, runtime: str, worker_id: str, max_tasks: int) -> list[Claimed]:
+        """At most so many tasks, the Dispatcher's choice."""
+        body = ClaimBatchRequest(runtime=runtime, worker_id=worker_id, max_tasks=max_tasks)
+        answer = self._post("/internal/task-claims", body)
+        return ClaimBatchResponse.model_validate_json(answer).claimed
+
+    def heartbeats(self, request: HeartbeatBatchRequest) -> list[HeartbeatResponse | TraceError]:
+        """In the order of the beats."""
+        answer = self._post("/internal/task-heartbeats", request)
+        results = HeartbeatBatchResponse.model_validate_json(answer).results
+        return [result.lease or _error(result.problem) for result in results]
+
+    def complete(self, request: CompleteRequest) -> CompleteResponse:
+        """Goes out with what the other threads report at this moment."""
+        return self._completions.call(request)
+
+    def _complete_all(self, requests: list[CompleteRequest]) -> list[CompleteResponse | TraceError]:
+        answer = self._post(
+            "/internal/task-completions", CompleteBatchRequest(completions=requests)
         )
-
-    def heartbeat(self, request: HeartbeatRequest, token: str) -> HeartbeatResponse:
-        answer = self._post("/v1/task/heartbeat", request, _capability(token))
-        return HeartbeatResponse.model_validate(answer)
-
-    def complete(self, request: CompleteRequest, token: str) -> CompleteResponse:
-        answer = self._post("/v1/task/complete", request, _capability(token))
-        return CompleteResponse.model_validate(answer)
+        results = CompleteBatchResponse.model_validate_json(answer).results
+        return [result.completion or _error(result.problem) for result in results]
 
     def close(self) -> None:
         self._http.close()
 
-    def _post(self, path: str, body: BaseModel, headers: dict[str, str]) -> Any:
+    def _post(self, path: str, body: BaseModel) -> bytes:
         try:
-            response = self._http.post(
-                path,
-                content=body.model_dump_json(),
-                headers={"Content-Type": "application/json", **headers},
-            )
+            response = self._http.post(path, content=body.model_dump_json())
         except httpx.TransportError as error:
             raise DispatcherUnreachable(f"the dispatcher does not answer: {error}") from None
         if response.is_success:
-            return response.json()
+            return response.content
         if "json" not in response.headers.get("content-type", ""):
             raise DispatcherUnreachable(f"the dispatcher answered {response.status_code}")
         raise error_from(response.status_code, response.json())
 
 
-def _capability(token: str) -> dict[str, str]:
-    return {"X-Trace-Task-Capability": token}
+def _error(problem: Problem | None) -> TraceError:
+    return error_from(0, problem.model_dump() if problem else {})
 
 
 def insist(call: Callable[[], _T], give_up_after_s: float, wait: Callable[[float], None]) -> _T:

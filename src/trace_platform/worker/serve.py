@@ -6,13 +6,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from uuid import UUID
+from queue import SimpleQueue
 
 import structlog
 
 from trace_platform.domain.errors import TraceError, Unavailable
-from trace_platform.drivers.queue import Message, QueueReceiver
-from trace_platform.wire.task import Claimed, NotClaimed
+from trace_platform.drivers.queue import QueueReceiver
+from trace_platform.wire.task import Claimed, HeartbeatBatchRequest
 from trace_platform.worker.attempt import Attempt
 from trace_platform.worker.dispatcher_client import DispatcherClient
 from trace_platform.worker.resources import Resources
@@ -28,12 +28,17 @@ STOP_GRACE_S = 2.0
 # A directive, such as cancel, reaches the worker with its next beat.
 MAX_BEAT_S = 5.0
 TICK_S = 0.25
+# A claim is a lease already: an attempt that ends at once needs no beat.
+FIRST_BEAT_S = 0.2
+# A claim with all payloads of a very wide worker would be a large answer.
+MAX_CLAIM = 100
 
 
 class Worker:
     def __init__(
         self,
         worker_id: str,
+        runtime: str,
         queue_name: str,
         slots: int,
         queue: QueueReceiver,
@@ -41,14 +46,18 @@ class Worker:
         resources: Resources,
     ) -> None:
         self._worker_id = worker_id
+        self._runtime = runtime
         self._queue_name = queue_name
+        self._slots = slots
         self._queue = queue
         self._dispatcher = dispatcher
         self._resources = resources
-        self._slots = threading.Semaphore(slots)
         self._stopping = threading.Event()
-        self._running: dict[Attempt, threading.Thread] = {}
-        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._running: dict[Attempt, threading.Event] = {}
+        self._launched: SimpleQueue[Attempt] = SimpleQueue()
+        self._threads = 0
+        self._changed = threading.Condition()
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Poll until SIGTERM or SIGINT, then stop the attempts that still run."""
@@ -56,89 +65,115 @@ class Worker:
             signal.signal(number, lambda *_: self._stopping.set())
         threading.Thread(target=self._heartbeats, name="heartbeats", daemon=True).start()
         on_ready()
-        log.info("worker_ready", worker=self._worker_id, queue=self._queue_name)
+        log.info("worker_ready", worker=self._worker_id, runtime=self._runtime)
         self._poll()
         self._drain()
 
     def _poll(self) -> None:
         while not self._stopping.is_set():
-            if not self._slots.acquire(timeout=WAIT_S):
-                continue
-            started = False
+            room = self._room()
             try:
-                messages = self._queue.receive(self._queue_name, 1, VISIBILITY_S, WAIT_S)
-                started = bool(messages) and self._start(messages[0])
+                if room:
+                    self._take(room)
             except Unavailable as error:
                 log.warning("poll_waits", reason=error.message)
                 self._stopping.wait(WAIT_S)
-            if not started:
-                self._slots.release()
+            except TraceError as error:
+                log.error("claim_refused", code=error.code, reason=error.message)
+                self._stopping.wait(WAIT_S)
 
-    def _start(self, message: Message) -> bool:
-        """Whether an attempt runs now. The message is only a hint: it is done with either way."""
-        answer = self._claim(message)
-        if isinstance(answer, Claimed):
-            self._launch(answer)
+    def _room(self) -> int:
+        """How many attempts more there is room for; waits a little while there is none."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._running) < self._slots, WAIT_S)
+            return self._slots - len(self._running)
+
+    def _take(self, room: int) -> None:
+        """As many tasks as there are wake-ups. A wake-up is a hint and done with either way: which
+        tasks are due is the Dispatcher's to say."""
+        wake_ups = self._queue.receive(self._queue_name, min(room, MAX_CLAIM), VISIBILITY_S, WAIT_S)
+        if not wake_ups:
+            return
+        for claimed in self._dispatcher.claim(self._runtime, self._worker_id, len(wake_ups)):
+            self._launch(claimed)
         try:
-            self._queue.ack([message.receipt])
+            self._queue.ack([message.receipt for message in wake_ups])
         except Unavailable as error:
-            # It comes back, and its claim is refused.
+            # They come back, and find nothing to do.
             log.warning("ack_lost", reason=error.message)
-        return isinstance(answer, Claimed)
-
-    def _claim(self, message: Message) -> Claimed | NotClaimed | None:
-        """None for what is no wake-up of ours, and for a claim that the dispatcher refuses."""
-        try:
-            task_id = UUID(str(message.body["task_id"]))
-            return self._dispatcher.claim(task_id, self._worker_id)
-        except Unavailable:
-            raise  # the message comes back
-        except (TraceError, ValueError, TypeError, LookupError) as error:
-            log.error("wake_up_dropped", reason=str(error), message=message.body)
-            return None
 
     def _launch(self, claimed: Claimed) -> None:
+        """In a thread that waits for work, or in a new one: there are never more than slots."""
         attempt = Attempt(claimed, self._dispatcher, self._resources)
-        thread = threading.Thread(
-            target=self._finish, args=(attempt,), name=attempt.tag, daemon=True
-        )
-        with self._lock:
-            self._running[attempt] = thread
-        thread.start()
+        with self._changed:
+            self._running[attempt] = threading.Event()
+            needed = len(self._running) > self._threads
+            self._threads += needed
+        self._launched.put(attempt)
+        if needed:
+            name = f"attempts-{self._threads}"
+            threading.Thread(target=self._run_attempts, name=name, daemon=True).start()
 
-    def _finish(self, attempt: Attempt) -> None:
-        try:
-            attempt.run()
-        finally:
-            with self._lock:
-                del self._running[attempt]
-            self._slots.release()
+    def _run_attempts(self) -> None:
+        while True:
+            attempt = self._launched.get()
+            try:
+                attempt.run()
+            except BaseException:
+                log.exception("attempt_broke", task=attempt.tag)
+            finally:
+                with self._changed:
+                    self._running.pop(attempt).set()
+                    self._changed.notify()
 
     def _heartbeats(self) -> None:
-        """Three beats per lease, so that one lost beat costs nothing."""
-        next_beat: dict[Attempt, float] = {}
-        while True:
-            time.sleep(TICK_S)
+        """Three beats per lease, so that one lost beat costs nothing; all in one call."""
+        due_at: dict[Attempt, float] = {}
+        say_so_at = 0.0
+        while not self._ended.wait(TICK_S):
             attempts = self._attempts()
-            next_beat = {attempt: next_beat.get(attempt, 0.0) for attempt in attempts}
             for attempt in attempts:
                 attempt.stop_when_late()
-                if time.monotonic() >= next_beat[attempt]:
-                    attempt.beat()
-                    every_s = attempt.claimed.task.heartbeat_timeout_seconds / 3
-                    next_beat[attempt] = time.monotonic() + min(every_s, MAX_BEAT_S)
+            now = time.monotonic()
+            due_at = {attempt: due_at.get(attempt, now + FIRST_BEAT_S) for attempt in attempts}
+            due = [attempt for attempt in attempts if due_at[attempt] <= now]
+            if due or now >= say_so_at:
+                self._beat(due)
+                say_so_at = now + MAX_BEAT_S
+                due_at |= {attempt: now + attempt.beat_every_s(MAX_BEAT_S) for attempt in due}
+
+    def _beat(self, attempts: list[Attempt]) -> None:
+        try:
+            answers = self._dispatcher.heartbeats(
+                HeartbeatBatchRequest(
+                    worker_id=self._worker_id,
+                    runtime=self._runtime,
+                    slots=self._slots,
+                    beats=[attempt.beat() for attempt in attempts],
+                )
+            )
+        except TraceError as error:
+            log.warning("heartbeat_waits", reason=error.message)
+            return
+        except Exception:
+            # A defect here must not cost every attempt its lease.
+            log.exception("heartbeat_failed")
+            return
+        for attempt, answer in zip(attempts, answers, strict=True):
+            attempt.heard(answer)
 
     def _attempts(self) -> list[Attempt]:
-        with self._lock:
+        with self._changed:
             return list(self._running)
 
     def _drain(self) -> None:
         """Hand the work back at once, so that it can go on elsewhere."""
-        with self._lock:
+        with self._changed:
             running = dict(self._running)
         log.info("worker_stopping", running=len(running))
         for attempt in running:
             attempt.hand_back()
         deadline = time.monotonic() + STOP_GRACE_S
-        for thread in running.values():
-            thread.join(max(0.0, deadline - time.monotonic()))
+        for ended in running.values():
+            ended.wait(max(0.0, deadline - time.monotonic()))
+        self._ended.set()

@@ -13,13 +13,13 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
 
-from tests.support.control_plane import DAG, SECRETS, ControlPlane, stage
+from tests.support.control_plane import DAG, SECRETS, WORKER_TOKEN, ControlPlane, stage
 from trace_platform.dispatcher.api import create_app
 from trace_platform.drivers.https import BodyLimit
 
 pytestmark = pytest.mark.anyio
 
-WORKER = {"X-Trace-Worker-Token": SECRETS.worker_token}
+WORKER = {"X-Trace-Worker-Token": WORKER_TOKEN}
 SERVICE = {"X-Trace-Service-Token": SECRETS.service_token}
 USER = {"Authorization": f"Bearer {SECRETS.user_token}"}
 
@@ -124,11 +124,11 @@ def forged_tokens(claimed: dict[str, Any], plane: ControlPlane) -> dict[str, str
     header, payload, signature = good.split(".")
     claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
     key = ECKey.generate_key("P-256")
-    kid = plane.me.tokens.jwks["keys"][0]["kid"]
+    kid = plane.me.grants.tokens.jwks["keys"][0]["kid"]
     none = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
     tampered = base64.urlsafe_b64encode(json.dumps(claims | {"attempt": 2}).encode())
-    public = json.dumps(plane.me.tokens.jwks["keys"][0]).encode()
-    sign = plane.me.tokens._signer.sign
+    public = json.dumps(plane.me.grants.tokens.jwks["keys"][0]).encode()
+    sign = plane.me.grants.tokens._signer.sign
     return {
         "garbage": "not.a.token",
         "empty": "",

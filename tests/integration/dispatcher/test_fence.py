@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.control_plane import ControlPlane, fence_fields, range_event, stage
 from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.heartbeat import heartbeat
 from trace_platform.dispatcher.reap_leases import reap_leases
 from trace_platform.dispatcher.record_events import record_events
 from trace_platform.dispatcher.requeue_failed import requeue_failed
@@ -24,7 +23,7 @@ from trace_platform.domain.errors import (
     StaleFence,
 )
 from trace_platform.wire.manifest import MANIFEST_NAME, SUCCESS_NAME
-from trace_platform.wire.task import Claimed, EventsRequest, HeartbeatRequest, NotClaimed
+from trace_platform.wire.task import Claimed, EventsRequest, NotClaimed
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +80,7 @@ async def test_a_broken_fence_changes_nothing(plane: ControlPlane) -> None:
             with pytest.raises(StaleFence):
                 await plane.complete(claimed, **fence, status=status)
         with pytest.raises(StaleFence):
-            await heartbeat(plane.me.state, HeartbeatRequest(**fence))
+            await plane.beat(claimed, **fence)
         request = EventsRequest(**fence, events=[range_event(claimed, 0, 9)])
         with pytest.raises(StaleFence):
             await record_events(plane.me.state, request)
@@ -117,14 +116,14 @@ async def test_late_completion_after_a_newer_attempt_commits_nothing(plane: Cont
         with pytest.raises(StaleFence):
             await plane.complete(old, **fields)
     with pytest.raises(StaleFence):
-        await heartbeat(plane.me.state, HeartbeatRequest(**fence_fields(old)))
+        await plane.beat(old)
     assert everything(plane) == before
     await plane.complete(new, outputs=[stage(plane.me.store, new, 0, 0, 9)])
 
 
 async def test_a_heartbeat_takes_a_reaped_lease_up_again(plane: ControlPlane) -> None:
     claimed = await reaped(plane)
-    answer = await heartbeat(plane.me.state, HeartbeatRequest(**fence_fields(claimed)))
+    answer = await plane.beat(claimed)
     assert answer.directive == "continue"
     assert await requeue_failed(plane.me.state) == []
     await plane.complete(claimed)
@@ -156,7 +155,7 @@ async def test_an_attempt_that_ended_can_do_nothing_more(plane: ControlPlane, en
         with pytest.raises(StaleFence):
             await plane.complete(claimed, status=other)
     with pytest.raises(StaleFence):
-        await heartbeat(plane.me.state, HeartbeatRequest(**fence_fields(claimed)))
+        await plane.beat(claimed)
     request = EventsRequest(**fence_fields(claimed), events=[range_event(claimed, 0, 9)])
     with pytest.raises(StaleFence):
         await record_events(plane.me.state, request)
@@ -255,7 +254,7 @@ async def test_cancel_ends_a_queued_task_at_once(plane: ControlPlane) -> None:
 async def test_cancel_reaches_a_running_task_with_its_heartbeat(plane: ControlPlane) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
     assert await cancel_task(plane.me.state, plane.me.org_id, claimed.task.task_id) == "Running"
-    answer = await heartbeat(plane.me.state, HeartbeatRequest(**fence_fields(claimed)))
+    answer = await plane.beat(claimed)
     assert answer.directive == "cancel"
     await plane.complete(claimed, status="Canceled")
     assert await plane.claim(claimed.task.task_id) == NotClaimed(reason="Canceled")
@@ -277,7 +276,7 @@ async def test_a_hanging_attempt_is_not_kept_alive_past_its_time_out(plane: Cont
     claimed = await plane.claimed(await plane.queued_ingest())
     plane.sql("UPDATE tasks SET started_at = started_at - interval '1 day'")
     with pytest.raises(StaleFence):
-        await heartbeat(plane.me.state, HeartbeatRequest(**fence_fields(claimed)))
+        await plane.beat(claimed)
 
 
 async def test_a_canceled_task_whose_worker_died_is_not_retried(plane: ControlPlane) -> None:

@@ -20,13 +20,12 @@ from hypothesis.stateful import (
 )
 
 from tests.support import fence_model as model
-from tests.support.control_plane import ControlPlane, fence_fields, stage
+from tests.support.control_plane import ControlPlane, stage
 from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.heartbeat import heartbeat
 from trace_platform.dispatcher.reap_leases import reap_leases
 from trace_platform.dispatcher.requeue_failed import requeue_failed
 from trace_platform.domain.errors import Conflict, StaleFence
-from trace_platform.wire.task import Claimed, HeartbeatRequest
+from trace_platform.wire.task import Claimed
 
 REPORTS = st.sampled_from(["Completed", "Failed", "Canceled"])
 
@@ -71,12 +70,11 @@ def test_the_database_equals_the_model(
         def beat(self, data: st.DataObject) -> None:
             for claimed in self._somebody(data):
                 expected = model.beat(self.task, claimed.attempt)
-                request = HeartbeatRequest(**fence_fields(claimed))
                 if expected is None:
                     with pytest.raises(StaleFence):
-                        do(heartbeat(plane.me.state, request))
+                        do(plane.beat(claimed))
                 else:
-                    answer = do(heartbeat(plane.me.state, request))
+                    answer = do(plane.beat(claimed))
                     assert (answer.directive == "cancel") == self.task.cancel_requested
                     self.task = expected
 

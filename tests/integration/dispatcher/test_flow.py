@@ -89,7 +89,6 @@ async def test_routing_again_creates_nothing_new(plane: ControlPlane) -> None:
 async def test_a_crashed_publisher_repeats_a_wake_up_and_loses_none(plane: ControlPlane) -> None:
     await plane.deploy()
     await plane.trigger(0, 29)
-    await publish_outbox(plane.me.state, plane.queue)
 
     class Crash(Exception):
         pass
@@ -100,7 +99,7 @@ async def test_a_crashed_publisher_repeats_a_wake_up_and_loses_none(plane: Contr
             raise Crash
 
     with pytest.raises(Crash):
-        await publish_outbox(plane.me.state, SendsThenDies())
+        await publish_outbox(plane.publishing(SendsThenDies()))
     plane.sql("UPDATE outbox SET available_at = clock_timestamp()")
     await plane.settle()
     first, second = plane.wake_ups()
@@ -116,15 +115,15 @@ async def test_a_claim_of_the_outbox_honours_its_limit(plane: ControlPlane) -> N
         "INSERT INTO outbox (kind, payload)"
         " SELECT 'route', '{\"event_ids\": []}' FROM generate_series(1, 40)"
     )
-    assert await publish_outbox(plane.me.state, plane.queue, limit=5) == 5
+    assert await publish_outbox(plane.publishing(), limit=5) == 5
 
 
 async def test_a_row_that_cannot_be_routed_holds_up_nothing(plane: ControlPlane) -> None:
     await plane.deploy()
     await plane.trigger(0, 29)
     plane.sql("INSERT INTO outbox (kind, payload) VALUES ('route', '{}')")
-    await publish_outbox(plane.me.state, plane.queue)
-    await publish_outbox(plane.me.state, plane.queue)
+    await publish_outbox(plane.publishing())
+    await publish_outbox(plane.publishing())
     assert len(plane.wake_ups()) == 1
 
 

@@ -1,6 +1,7 @@
 """Queue on Postgres: one table behind three functions, SKIP LOCKED and a visibility time-out.
 
-A sender notifies once per batch, in a transaction of its own: a NOTIFY makes commits take turns.
+A sender notifies once per batch. A NOTIFY makes commits take turns, so it has no place in a
+transaction that does anything else than sending.
 A notification that gets lost costs a waiting receiver the rest of its wait, nothing more.
 """
 
@@ -29,9 +30,10 @@ class PgQueueSender:
 
     async def send(self, queue: str, bodies: Sequence[dict[str, Any]]) -> None:
         async with self._database.transaction() as tx:
-            await tx.execute("SELECT queue.send(%s, %s)", (queue, Jsonb(list(bodies))))
-        async with self._database.transaction() as tx:
-            await tx.execute("SELECT pg_notify(%s, %s)", (_CHANNEL, queue))
+            await tx.execute(
+                "SELECT queue.send(%s, %s), pg_notify(%s, %s)",
+                (queue, Jsonb(list(bodies)), _CHANNEL, queue),
+            )
 
 
 class PgQueueReceiver:
@@ -69,6 +71,8 @@ class PgQueueReceiver:
                     self._connection = psycopg.connect(
                         self._dsn, autocommit=True, connect_timeout=5
                     )
+                    # A message is a hint: what a crash of Postgres forgets is delivered again.
+                    self._connection.execute("SET synchronous_commit = off")
                     # Before the first look: what is sent after the look is heard of.
                     self._connection.execute(f"LISTEN {_CHANNEL}")
                 yield self._connection

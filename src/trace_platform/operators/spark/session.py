@@ -92,8 +92,11 @@ class SparkRuntime:
         Spark starts with the first call of `spark()`, not before: many tasks need none.
         """
 
+        tagged = []
+
         def spark() -> SparkSession:
             session = self.session()
+            tagged.append(tag)
             session.sparkContext.addJobTag(tag)
             return session
 
@@ -101,7 +104,7 @@ class SparkRuntime:
             yield spark
         finally:
             with contextlib.suppress(Exception):  # the JVM may be gone, and its tags with it
-                if self._session is not None:
+                if tagged and self._session is not None:
                     self._session.sparkContext.removeJobTag(tag)
 
     def progress(self, tag: str) -> tuple[int, int]:

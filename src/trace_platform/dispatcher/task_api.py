@@ -1,0 +1,130 @@
+"""Routes for the code of one attempt: its token and its fence open them, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from fastapi import FastAPI, Header
+
+from trace_platform.dispatcher.claim_task import claim_tasks
+from trace_platform.dispatcher.coalesce import Coalesced
+from trace_platform.dispatcher.complete_task import complete_tasks
+from trace_platform.dispatcher.heartbeat import heartbeat
+from trace_platform.dispatcher.publish_buffer import publish_buffer
+from trace_platform.dispatcher.record_events import record_events
+from trace_platform.domain.errors import TraceError
+from trace_platform.wire import task
+
+if TYPE_CHECKING:
+    from trace_platform.dispatcher.api import Dispatcher
+
+Answer = TypeVar("Answer")
+Token = Annotated[str, Header(alias="X-Trace-Task-Capability")]
+
+Beaten = task.HeartbeatResponse | TraceError
+Ended = task.CompleteResponse | TraceError
+
+
+class Batches:
+    """What many callers ask for at once is done in one transaction."""
+
+    def __init__(self, me: Dispatcher) -> None:
+        self._me = me
+        self._beats = Coalesced(self._beat_all)
+        self._ends = Coalesced(self._end_all)
+        self._claims: dict[str, Coalesced[task.ClaimBatchRequest, list[task.Claimed]]] = {}
+
+    async def claim(self, request: task.ClaimBatchRequest) -> list[task.Claimed]:
+        self._me.runtimes.get(request.runtime)
+        if request.runtime not in self._claims:
+            self._claims[request.runtime] = Coalesced(self._claim_all, limit=50)
+        return await self._claims[request.runtime].call(request)
+
+    async def heartbeats(self, requests: Sequence[task.HeartbeatRequest]) -> list[Beaten]:
+        return await self._beats.call(requests) if requests else []
+
+    async def completions(self, requests: Sequence[task.CompleteRequest]) -> list[Ended]:
+        """Those that commit outputs wait for the object store, so nobody else waits with them."""
+        alone = [request for request in requests if request.outputs]
+        together = [request for request in requests if not request.outputs]
+        answers = dict(zip(map(id, together), await self._end(together), strict=True))
+        committed = await asyncio.gather(*(complete_tasks(self._me.completing, [r]) for r in alone))
+        answers |= {
+            id(request): answer for request, (answer,) in zip(alone, committed, strict=True)
+        }
+        return [answers[id(request)] for request in requests]
+
+    async def _end(self, requests: Sequence[task.CompleteRequest]) -> list[Ended]:
+        return await self._ends.call(requests) if requests else []
+
+    async def _beat_all(
+        self, batch: list[Sequence[task.HeartbeatRequest]]
+    ) -> list[list[Beaten] | TraceError]:
+        answers = iter(await heartbeat(self._me.state, [one for many in batch for one in many]))
+        return [[next(answers) for _ in many] for many in batch]
+
+    async def _end_all(
+        self, batch: list[Sequence[task.CompleteRequest]]
+    ) -> list[list[Ended] | TraceError]:
+        ends = [one for many in batch for one in many]
+        answers = iter(await complete_tasks(self._me.completing, ends))
+        return [[next(answers) for _ in many] for many in batch]
+
+    async def _claim_all(
+        self, batch: list[task.ClaimBatchRequest]
+    ) -> list[list[task.Claimed] | TraceError]:
+        names = [request.worker_id for request in batch for _ in range(request.max_tasks)]
+        found = await claim_tasks(self._me.state, self._me.grants, batch[0].runtime, names)
+        return _dealt(batch, found)
+
+
+def _dealt(
+    batch: list[task.ClaimBatchRequest], found: Sequence[tuple[str, task.Claimed]]
+) -> list[list[task.Claimed] | TraceError]:
+    """To each request what its worker got; one worker that asks twice fills the first request."""
+    by_worker: dict[str, list[task.Claimed]] = {}
+    for worker_id, claimed in found:
+        by_worker.setdefault(worker_id, []).append(claimed)
+    dealt: list[list[task.Claimed] | TraceError] = []
+    for request in batch:
+        theirs = by_worker.get(request.worker_id, [])
+        dealt.append(theirs[: request.max_tasks])
+        by_worker[request.worker_id] = theirs[request.max_tasks :]
+    return dealt
+
+
+def install(app: FastAPI, me: Dispatcher, batches: Batches) -> None:
+    @app.post("/v1/task/heartbeat")
+    async def beat(body: task.HeartbeatRequest, token: Token) -> task.HeartbeatResponse:
+        me.grants.tokens.check(token, body.fence)
+        (answer,) = await batches.heartbeats([body])
+        return _raised(answer)
+
+    @app.post("/v1/task/events")
+    async def emit(body: task.EventsRequest, token: Token) -> task.EventsResponse:
+        me.grants.tokens.check(token, body.fence)
+        accepted = await record_events(me.state, body)
+        me.wake.set()
+        return task.EventsResponse(accepted=accepted)
+
+    @app.post("/v1/task/complete")
+    async def complete(body: task.CompleteRequest, token: Token) -> task.CompleteResponse:
+        me.grants.tokens.check(token, body.fence)
+        (answer,) = await batches.completions([body])
+        me.wake.set()
+        return _raised(answer)
+
+    @app.post("/v1/task/buffer-publish")
+    async def publish(body: task.BufferPublishRequest, token: Token) -> task.BufferPublishResponse:
+        me.grants.tokens.check(token, body.fence)
+        accepted = await publish_buffer(me.state, me.grants.scratch_bucket, body)
+        me.wake.set()
+        return task.BufferPublishResponse(accepted=accepted)
+
+
+def _raised(answer: Answer | TraceError) -> Answer:
+    if isinstance(answer, TraceError):
+        raise answer
+    return answer

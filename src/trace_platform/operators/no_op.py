@@ -1,0 +1,37 @@
+"""`no_op`: does nothing, and with `emit` passes on what woke it. For trying out a DAG's wiring."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
+from trace_platform.wire.task import DatasetEvent
+
+
+class Config(OperatorConfig):
+    emit: bool = False
+
+
+class NoOp:
+    name: ClassVar[str] = "no_op"
+    Config: ClassVar[type[OperatorConfig]] = Config
+    output_names: ClassVar[tuple[str, ...] | None] = None
+
+    def run(self, task: TaskContext) -> Result:
+        config: Config = task.config
+        if not config.emit:
+            return Result()
+        return Result(
+            events=[
+                DatasetEvent(
+                    dataset_uuid=output.dataset_uuid,
+                    dataset_version=output.dataset_version,
+                    cursor=given.cursor,
+                    partition_key=given.partition_key,
+                    start=given.start,
+                    end=given.end,
+                )
+                for output in task.outputs
+                for given in task.inputs
+            ]
+        )

@@ -1,0 +1,201 @@
+"""An input as a DataFrame: its files, and of their rows those that the edge's filter lets through.
+
+The filter becomes column expressions, which Spark pushes down to the files; no SQL is put together.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from decimal import Decimal
+from functools import reduce
+from operator import and_, ge, gt, le, lt, or_
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import types as arrow
+
+from trace_platform.domain.errors import InvalidConfig
+from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.wire.task import TaskInput
+from trace_platform.wire.where import Bound, Comparison, OneOf, conditions, from_hex
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+_COMPARE = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
+# Integers that go to Java as they are.
+_LONG = range(-(2**63), 2**63)
+_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+
+
+def rows(task_input: TaskInput, spark: SparkSession, store: ObjectStore) -> DataFrame:
+    """The input's rows, read when an action asks for them.
+
+    The files of an input have one schema, that of the first. Raise InvalidConfig when there are no
+    files, or when the filter does not fit the columns.
+    """
+    if not task_input.files:
+        raise InvalidConfig(
+            f"input {task_input.input_index} has no files to read",
+            hint="its events announce ranges, not rows: read a job that writes data",
+        )
+    schema = _schema(task_input.files[0], store)
+    reader = spark.read if schema is None else spark.read.schema(schema)
+    frame = reader.parquet(*(_path(uri, store) for uri in task_input.files))
+    if not task_input.where:
+        return frame
+    return frame.filter(_matches(task_input.where, frame.schema))
+
+
+def _schema(uri: str, store: ObjectStore) -> StructType | None:
+    """From the footer, without the Spark job that Spark would run for it; None when in doubt."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    filesystem, path = store.filesystem(uri)
+    found = pq.read_schema(path, filesystem=filesystem)
+    return from_arrow_schema(found) if all(map(_is_plain, found.types)) else None
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether Spark reads the column as the type that Arrow's corresponds to."""
+    signed = arrow.is_signed_integer(kind) or arrow.is_float32(kind) or arrow.is_float64(kind)
+    text = arrow.is_string(kind) or arrow.is_binary(kind) or arrow.is_boolean(kind)
+    return bool(signed or text or arrow.is_date32(kind) or arrow.is_decimal128(kind))
+
+
+def _path(uri: str, store: ObjectStore) -> str:
+    filesystem, path = store.filesystem(uri)
+    if filesystem.type_name != "local":
+        return f"s3a://{path}"
+    # Spark takes a path for a pattern.
+    return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
+
+
+def _matches(where: dict[str, Any], schema: StructType) -> Column:
+    fields = {field.name.lower(): field for field in schema}
+    found = []
+    for condition in conditions(where):
+        field = fields.get(condition.column.lower())
+        if field is None:
+            raise InvalidConfig(
+                f"where.{condition.column}: the input has no such column",
+                hint=_instead_of(condition.column, schema.names),
+            )
+        found.append(_expression(condition, field.name, field.dataType))
+    return reduce(and_, found)
+
+
+def _instead_of(column: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(column, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
+
+
+def _expression(condition: OneOf | Bound, name: str, kind: DataType) -> Column:
+    from pyspark.sql import functions as f
+
+    values = condition.values if isinstance(condition, OneOf) else (condition.value,)
+    for value in values:
+        _check_kind(condition.column, value, kind)
+    column = f.col(name)
+    if isinstance(condition, OneOf):
+        return _one_of(condition, column, kind)
+    return _beyond(condition, column, kind)
+
+
+def _check_kind(column: str, value: object, kind: DataType) -> None:
+    fits = {str: ("string", "binary", "date", "timestamp", "timestamp_ntz"), bool: ("boolean",)}
+    numbers = (*_INTEGER_BITS, "float", "double", "decimal")
+    told = kind.simpleString()
+    if re.split(r"[( ]", told)[0] not in fits.get(type(value), numbers):
+        raise InvalidConfig(
+            f"where.{column}: the column is {told}, and {value!r} is not",
+            hint="compare it with values of its own kind",
+        )
+
+
+def _one_of(condition: OneOf, column: Column, kind: DataType) -> Column:
+    from pyspark.sql import functions as f
+
+    values = [v for v in condition.values if _is_possible(v, kind)]
+    terms = []
+    if _is_float(kind) and 0 in values:
+        # Parquet's statistics tell -0.0 from 0.0, and a file with the other zero would be skipped.
+        terms = [column.between(-0.0, 0.0)]
+        values.remove(0)
+    # In one list with a double, the others would be compared as doubles too.
+    doubles = [value for value in values if isinstance(value, float)]
+    others = [value for value in values if not isinstance(value, float)]
+    for group in (others, doubles):
+        literals = [_literal(condition.column, value, kind) for value in group]
+        terms += [column.isin(literals)] if literals else []
+    terms += [column.isNull()] if condition.or_null else []
+    return reduce(or_, terms) if terms else f.lit(False)
+
+
+def _beyond(condition: Bound, column: Column, kind: DataType) -> Column:
+    from pyspark.sql import functions as f
+
+    comparison, value = condition.comparison, condition.value
+    limits = _limits(kind)
+    if limits is not None and not isinstance(value, str):
+        low, high = limits
+        if not low <= value <= high:
+            # Not left to Spark: it finds that a null, too, is smaller than a number too large.
+            everything = (value > high) == (comparison in ("lt", "lte"))
+            return column.isNotNull() if everything else f.lit(False)
+        if _is_integer(kind) and isinstance(value, float):
+            comparison, value = _whole(comparison, value)
+    right = _COMPARE[comparison](column, _literal(condition.column, value, kind))
+    # A NaN is greater than any number, but Parquet's statistics leave it out: said so, the
+    # comparison is not pushed down to them.
+    return right | f.isnan(column) if _is_float(kind) and comparison in ("gt", "gte") else right
+
+
+def _whole(comparison: Comparison, value: float) -> tuple[Comparison, int]:
+    """The same bound for integers: a cast of the column would not be pushed down."""
+    if comparison in ("gt", "gte"):
+        return "gt", math.floor(value)
+    return "lt", math.ceil(value)
+
+
+def _is_possible(value: object, kind: DataType) -> bool:
+    """Whether the column can have this value at all."""
+    limits = _limits(kind)
+    if limits is None or not isinstance(value, int | float):
+        return True
+    return limits[0] <= value <= limits[1] and not (_is_integer(kind) and isinstance(value, float))
+
+
+def _is_integer(kind: DataType) -> bool:
+    return kind.simpleString() in _INTEGER_BITS
+
+
+def _is_float(kind: DataType) -> bool:
+    return kind.simpleString() in ("float", "double")
+
+
+def _limits(kind: DataType) -> tuple[int | Decimal, int | Decimal] | None:
+    """The least and the greatest number that the column can hold; None: any."""
+    told = kind.simpleString()
+    if told in _INTEGER_BITS:
+        half: int = 2 ** (_INTEGER_BITS[told] - 1)
+        return -half, half - 1
+    if match := re.fullmatch(r"decimal\((\d+),(\d+)\)", told):
+        digits, scale = (9,) * int(match[1]), -int(match[2])
+        return Decimal((1, digits, scale)), Decimal((0, digits, scale))
+    return None
+
+
+def _literal(column: str, value: Any, kind: DataType) -> Column:
+    from pyspark.sql import functions as f
+
+    if kind.simpleString() == "binary":
+        return f.lit(bytearray(from_hex(column, value)))
+    if _is_float(kind):
+        return f.lit(float(value))
+    is_long = not isinstance(value, int) or value in _LONG
+    return f.lit(value if is_long else Decimal(value))

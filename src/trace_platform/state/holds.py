@@ -1,0 +1,35 @@
+"""Jobs on hold: paused by a user, or for the sake of a consumer that is behind."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+
+_sql = load_queries(__file__)
+
+
+async def of_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> list[Row]:
+    rows: list[Row] = await _sql.of_job(tx, org_id=org_id, dag_name=dag_name, job_name=job_name)
+    return rows
+
+
+async def pause(tx: Tx, org_id: UUID, dag_name: str, job_name: str, reason: str) -> bool:
+    """Whether it ran until now."""
+    made: int = await _sql.pause(
+        tx, org_id=org_id, dag_name=dag_name, job_name=job_name, reason=reason
+    )
+    return bool(made)
+
+
+async def resume(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> bool:
+    """Whether it was paused."""
+    gone: int = await _sql.resume(tx, org_id=org_id, dag_name=dag_name, job_name=job_name)
+    return bool(gone)
+
+
+async def announce_ready(
+    tx: Tx, org_id: UUID, dag_name: str, job_name: str, limit: int = 1000
+) -> None:
+    """Wake-ups for what waited; nobody else sends them now."""
+    await _sql.announce_ready(tx, org_id=org_id, dag_name=dag_name, job_name=job_name, limit=limit)
