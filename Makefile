@@ -9,13 +9,14 @@ export RPC_URL
 # Ctrl-C is the way to stop what stays up, and no failure.
 stoppable = @trap : INT; $(1) || [ $$? -eq 130 ]
 
-.PHONY: help demo up test check bench clean
+.PHONY: help demo up test fault check bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    set up, start everything, ingest a chain, query it (RPC_URL=..., ARGS=--once)"
 	@echo "make up      start an instance and keep it running"
-	@echo "make test    all tests (ARGS for pytest)"
+	@echo "make test    all tests but the long ones (ARGS for pytest)"
+	@echo "make fault   the long ones: the engine under faults, full size (ARGS for pytest)"
 	@echo "make check   ruff, mypy --strict, import-linter"
 	@echo "make bench   measurements next to their peers (ONLY=name)"
 	@echo "make clean   as if freshly cloned"
@@ -43,6 +44,9 @@ up: $(V)/.run-installed
 
 test: $(V)/.dev-installed
 	@$(V)/python -m pytest $(ARGS)
+
+fault: $(V)/.dev-installed
+	@$(V)/python -m pytest -m long -rP $(ARGS)
 
 check: $(V)/.dev-installed
 	@$(V)/ruff check .

@@ -1,5 +1,5 @@
-"""Trace's side of the engine's measurements: a dispatcher and one worker, as processes of their own,
-on the server that the peers use."""
+"""Trace's side of the engine's measurements: a dispatcher and one worker, processes of their own, on
+the server that the peers use."""
 
 from __future__ import annotations
 
@@ -10,30 +10,34 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
 
-from bench.engine_peers import EnginePostgres
+from bench.engine_peers import EnginePostgres, EngineSide
 from bench.harness import BenchError
 from bench.subjects.trace_process import STAMP
 from trace_platform.app import databases
 from trace_platform.app.home import Home
-from trace_platform.app.instance import open_instance
+from trace_platform.app.instance import Instance, open_instance
 from trace_platform.app.ready import is_ready
-from trace_platform.app.settings import Settings, load_settings
+from trace_platform.app.settings import load_settings
 
 SLOTS = 64
+LINKS = 40
+JOBS = 6_000
 _LIMIT_S = 120.0
-_EMIT = 1_000
+# Events in one request, as a source that is catching up sends them.
+_AT_ONCE = 1_000
+_PAUSE_S = (0.005, 0.020)
 
-_HEAD = (
-    "name: {name}\njobs:\n  - {{ name: source, activation: source, source: {{ kind: manual }} }}\n"
-)
+_DAG = """name: {name}
+jobs:
+  - {{ name: source, activation: source, source: {{ kind: manual }} }}
+"""
 _JOB = """  - name: {name}
     activation: reactive
     runtime: ecs_platform
@@ -41,79 +45,148 @@ _JOB = """  - name: {name}
     inputs: [{{ from: {{ job: {after} }} }}]
     config: {config}
 """
+_BUSY = """
+SELECT EXISTS (SELECT FROM outbox WHERE kind = 'route')
+    OR EXISTS (SELECT FROM tasks WHERE status = 'Queued' AND NOT pending_backpressure)
+    OR EXISTS (SELECT FROM tasks WHERE status = 'Running')
+"""
 
 
-class TraceSide:
-    """As EngineSide of the peers: lifecycles, latencies, chain."""
+def trace_side(postgres: EnginePostgres, workspace: Path) -> EngineSide:
+    stack = ExitStack()
+    engine = stack.enter_context(Engine(postgres, workspace / "trace", "trace"))
+    return EngineSide(
+        name="trace",
+        lifecycles=engine.lifecycles,
+        latencies=engine.latencies,
+        chain=engine.chain,
+        close=stack.close,
+        jobs=JOBS,
+        settings=f"{SLOTS} slots, events in requests of {_AT_ONCE:,}",
+    )
 
-    name = "trace"
 
-    def __init__(self, home: Home, settings: Settings, state_dsn: str, pipe: Path) -> None:
-        self._home = home
-        self._instance = open_instance(home, settings)
-        self._state_dsn = state_dsn
-        self._pipe = pipe
+class Engine:
+    """A dispatcher, and unless told otherwise a worker, on a database of their own."""
+
+    def __init__(
+        self, postgres: EnginePostgres, folder: Path, name: str, *, worker: bool = True
+    ) -> None:
+        folder.mkdir(parents=True)
+        self.state_dsn = postgres.database(f"{name}_state")
+        self.home = Home(folder / "home")
+        self._processes = ("dispatcher", "worker") if worker else ("dispatcher",)
+        self._pipe = folder / "stamps"
         self._cursor = itertools.count(1)
-        self._http = httpx.Client(
-            base_url=self._instance.url("dispatcher"),
-            headers={"Authorization": f"Bearer {home.secret('user_token')}"},
-            verify=str(home.tls / "ca.pem"),
-            timeout=60,
-            trust_env=False,
-        )
+        self._stack = ExitStack()
+        self._prepare(postgres.database(f"{name}_data"))
 
-    def prepare(self) -> None:
-        self._deploy(
-            "noops", _JOB.format(name="noop", operator="no_op", after="source", config="{}")
-        )
-        config = f"{{ pipe: '{self._pipe}' }}"
-        stamp = _JOB.format(name="stamp", operator="stamp", after="source", config=config)
-        self._deploy("stamps", stamp)
-        names = ["source", *(f"link_{n}" for n in range(1, 40))]
-        links = [
-            _JOB.format(name=name, operator="no_op", after=after, config="{ emit: true }")
-            for after, name in itertools.pairwise(names)
-        ]
-        last = _JOB.format(name="last", operator="stamp", after=names[-1], config=config)
-        self._deploy("chained", "".join(links) + last)
+    def __enter__(self) -> Engine:
+        try:
+            self.pids = {name: self._serve(name) for name in self._processes}
+            self._http = self._stack.enter_context(self._client())
+            self._deploy_all()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def url(self) -> str:
+        return self._instance.url("dispatcher")
 
     def lifecycles(self, n: int) -> float:
         """Seconds from the first event to the last completed task."""
+        done = self._completed() + n
         began = time.monotonic()
-        for start in range(0, n, _EMIT):
-            self._emit("noops.source", min(_EMIT, n - start))
+        for start in range(0, n, _AT_ONCE):
+            self.emit("noops.source", min(_AT_ONCE, n - start))
         self._await_idle()
-        return time.monotonic() - began
+        took_s = time.monotonic() - began
+        if self._completed() != done:
+            raise BenchError("not every task completed")
+        return took_s
 
     def latencies(self, n: int) -> list[float]:
         """Seconds from an accepted event to the operator's first line."""
         found = []
         for _ in range(n):
-            self._emit("stamps.source", 1)
-            found.append(self._stamp() - time_of(self._accepted))
+            accepted = self.emit("stamps.source", 1)
+            found.append(self._stamp() - accepted)
             self._await_idle()
-            time.sleep(random.uniform(0.005, 0.020))
+            time.sleep(random.uniform(*_PAUSE_S))
         return found
 
-    def chain(self, n: int) -> float:
-        if n != 40:
-            raise BenchError("the chain has 40 links")
+    def chain(self, links: int) -> float:
+        """Seconds from the event to the last operator's first line."""
+        if links != LINKS:
+            raise BenchError(f"the chain has {LINKS} links")
         began = time.monotonic()
-        self._emit("chained.source", 1)
+        self.emit("chained.source", 1)
         ended = self._stamp()
         self._await_idle()
         return ended - began
 
-    def close(self) -> None:
-        self._http.close()
-
-    def _deploy(self, name: str, jobs: str) -> None:
-        self._post("/v1/dags", {"yaml": _HEAD.format(name=name) + jobs})
-
-    def _emit(self, dataset: str, n: int) -> None:
+    def emit(self, dataset: str, n: int) -> float:
+        """When so many events were accepted."""
         events = [{"cursor": next(self._cursor)} for _ in range(n)]
         self._post("/v1/events", {"dataset": dataset, "events": events})
-        self._accepted = time.monotonic()
+        return time.monotonic()
+
+    def await_ready(self, n: int) -> None:
+        """Until so many tasks can be claimed."""
+        self._await(f"SELECT count(*) < {n} FROM tasks WHERE status = 'Queued'")
+
+    def _prepare(self, data_dsn: str) -> None:
+        self.home.root.mkdir(parents=True)
+        self.home.config_file.write_text(
+            f'[postgres]\nstate_dsn = "{self.state_dsn}"\ndata_dsn = "{data_dsn}"\n'
+            f"[worker]\nslots = {SLOTS}\nprewarm = false\n"
+        )
+        settings = load_settings(self.home, {})
+        self._instance: Instance = open_instance(self.home, settings)
+        databases.prepare(self.home, settings, self._instance)
+        os.mkfifo(self._pipe)
+
+    def _client(self) -> httpx.Client:
+        return httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {self.home.secret('user_token')}"},
+            verify=str(self.home.tls / "ca.pem"),
+            timeout=60,
+            trust_env=False,
+        )
+
+    def _serve(self, name: str) -> int:
+        with (self.home.logs / f"{name}.jsonl").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "bench.subjects.trace_process", name, str(self.home.root)],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._stack.callback(process.wait, 30)
+        self._stack.callback(process.terminate)
+        deadline = time.monotonic() + 60
+        while not is_ready(self.home, name, process.pid):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise BenchError(f"{name} did not start: see {self.home.logs}")
+            time.sleep(0.02)
+        return process.pid
+
+    def _deploy_all(self) -> None:
+        stamp = f"{{ pipe: '{self._pipe}' }}"
+        self._deploy("noops", _job("noop", "no_op", "source", "{}"))
+        self._deploy("stamps", _job("stamp", "stamp", "source", stamp))
+        names = ["source", *(f"link_{n}" for n in range(1, LINKS))]
+        links = [_job(b, "no_op", a, "{ emit: true }") for a, b in itertools.pairwise(names)]
+        self._deploy("chained", "".join(links) + _job("last", "stamp", names[-1], stamp))
+
+    def _deploy(self, name: str, jobs: str) -> None:
+        self._post("/v1/dags", {"yaml": _DAG.format(name=name) + jobs})
 
     def _post(self, path: str, body: dict[str, Any]) -> None:
         response = self._http.post(path, json=body)
@@ -129,69 +202,23 @@ class TraceSide:
         finally:
             os.close(pipe)
 
+    def _completed(self) -> int:
+        with psycopg.connect(self.state_dsn) as connection:
+            row = connection.execute("SELECT count(*) FROM tasks WHERE status = 'Completed'")
+            return int((row.fetchone() or (0,))[0])
+
     def _await_idle(self) -> None:
         """Until the database says that all events are routed and all tasks have ended."""
+        self._await(_BUSY)
+
+    def _await(self, busy: str) -> None:
         deadline = time.monotonic() + _LIMIT_S
-        with psycopg.connect(self._state_dsn, autocommit=True) as connection:
-            while connection.execute(_BUSY).fetchone() != (False,):
+        with psycopg.connect(self.state_dsn, autocommit=True) as connection:
+            while connection.execute(busy).fetchone() != (False,):
                 if time.monotonic() > deadline:
                     raise BenchError("the tasks did not end")
                 time.sleep(0.002)
 
 
-_BUSY = """
-SELECT EXISTS (SELECT FROM outbox WHERE kind = 'route')
-    OR EXISTS (SELECT FROM tasks WHERE status = 'Queued' AND NOT pending_backpressure)
-    OR EXISTS (SELECT FROM tasks WHERE status = 'Running')
-    OR EXISTS (SELECT FROM tasks WHERE status = 'Failed')
-"""
-
-
-def time_of(moment: float) -> float:
-    return moment
-
-
-@contextmanager
-def trace_side(
-    postgres: EnginePostgres, workspace: Path, slots: int = SLOTS
-) -> Iterator[TraceSide]:
-    home = Home(workspace / "home")
-    state = postgres.database("trace_state")
-    home.root.mkdir(parents=True)
-    home.config_file.write_text(
-        f'[postgres]\nstate_dsn = "{state}"\ndata_dsn = "{postgres.database("trace_data")}"\n'
-        f"[worker]\nslots = {slots}\nprewarm = false\n"
-    )
-    settings = load_settings(home, {})
-    instance = open_instance(home, settings)
-    databases.prepare(home, settings, instance)
-    pipe = workspace / "stamps"
-    os.mkfifo(pipe)
-    with _served(home, "dispatcher"), _served(home, "worker"):
-        side = TraceSide(home, settings, state, pipe)
-        try:
-            side.prepare()
-            yield side
-        finally:
-            side.close()
-
-
-@contextmanager
-def _served(home: Home, name: str) -> Iterator[None]:
-    with (home.logs / f"{name}.jsonl").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "bench.subjects.trace_process", name, str(home.root)],
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
-        deadline = time.monotonic() + 60
-        while not is_ready(home, name, process.pid):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise BenchError(f"{name} did not start: see {home.logs}")
-            time.sleep(0.02)
-        yield
-    finally:
-        process.terminate()
-        process.wait(30)
+def _job(name: str, operator: str, after: str, config: str) -> str:
+    return _JOB.format(name=name, operator=operator, after=after, config=config)

@@ -96,8 +96,10 @@ class Rounds:
         return time.monotonic() - started
 
     def _next_stamp(self) -> float:
-        if not select.select([self._stamps], [], [], _LIMIT_S)[0]:
-            raise RuntimeError(f"no job ran within {_LIMIT_S:g} s")
+        # Nothing is said to the subject during a run: input means that the harness hung up.
+        ready = select.select([self._stamps, sys.stdin], [], [], _LIMIT_S)[0]
+        if self._stamps not in ready:
+            raise RuntimeError("no harness" if ready else f"no job ran within {_LIMIT_S:g} s")
         stamp = os.read(self._stamps, _STAMP.size)
         if not stamp:
             raise RuntimeError("the worker ended")
@@ -114,9 +116,12 @@ class Rounds:
 @contextmanager
 def _worker(module: str, *args: str) -> Iterator[int]:
     """Yields the pipe of its stamps."""
-    command = [sys.executable, "-m", module, *args]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, bufsize=0, **pipes) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", module, *args],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:

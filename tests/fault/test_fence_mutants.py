@@ -13,6 +13,7 @@ import pytest
 pytestmark = pytest.mark.timeout(120)
 
 SUITE = "tests/integration/dispatcher/test_fence.py"
+CLAIMS = "tests/integration/dispatcher/test_claims.py"
 OWNED = "(t.status = 'Running' OR t.reaped_at IS NOT NULL)"
 
 MUTANTS = [
@@ -20,7 +21,6 @@ MUTANTS = [
     ("claim_tasks", "t.attempt + 1", "t.attempt"),
     ("claim_tasks", "reaped_at = NULL,", ""),
     ("claim_tasks", "lease_token = gen_random_uuid(),", ""),
-    ("lock_claims", "pg_advisory_xact_lock(", "hashtextextended('', "),
     ("fail_tasks", "t.cancel_requested_at IS NULL THEN 'Failed'", "true THEN 'Failed'"),
     ("extend_leases", "clock_timestamp() < t.started_at", "now() > t.started_at"),
     ("hold_fences", "t.id = g.task_id", "true"),
@@ -45,23 +45,44 @@ MUTANTS = [
 ]
 
 
+# The limit of a job is guarded by what a claim counts, and by claims that take turns.
+LIMIT_MUTANTS = [
+    ("lock_claims", "pg_advisory_xact_lock(", "hashtextextended('', "),
+    ("claim_tasks", "c.turn <= c.room", "true"),
+    ("claim_tasks", "j.max_concurrency - coalesce(r.tasks, 0)", "j.max_concurrency"),
+    ("claim_tasks", "coalesce(h.from_rank, 32767)", "32767"),
+]
+
+
 @pytest.mark.parametrize(("query", "old", "new"), MUTANTS)
 def test_a_weakened_fence_is_noticed(query: str, old: str, new: str, tmp_path: Path) -> None:
+    assert_caught(SUITE, query, old, new, tmp_path)
+
+
+@pytest.mark.parametrize(("query", "old", "new"), LIMIT_MUTANTS)
+def test_a_weakened_limit_is_noticed(query: str, old: str, new: str, tmp_path: Path) -> None:
+    assert_caught(CLAIMS, query, old, new, tmp_path)
+
+
+@pytest.mark.parametrize("suite", [SUITE, CLAIMS])
+def test_the_suite_is_green_without_a_mutant(suite: str, tmp_path: Path) -> None:
+    """Else every mutant above would look caught."""
+    done = run_suite(suite, tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+def assert_caught(suite: str, query: str, old: str, new: str, folder: Path) -> None:
     mutant = json.dumps({"query": query, "old": old, "new": new})
-    done = run_suite(tmp_path, "-p", "tests.support.sql_mutant", SQL_MUTANT=mutant)
+    done = run_suite(suite, folder, "-p", "tests.support.sql_mutant", SQL_MUTANT=mutant)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "does not fit" not in done.stdout + done.stderr
     assert "FAILED" in done.stdout
 
 
-def test_the_suite_is_green_without_a_mutant(tmp_path: Path) -> None:
-    """Else every mutant above would look caught."""
-    done = run_suite(tmp_path)
-    assert done.returncode == 0, done.stdout
-
-
-def run_suite(folder: Path, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", SUITE, *options]
+def run_suite(
+    suite: str, folder: Path, *options: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", suite, *options]
     return subprocess.run(
         [*command, f"--basetemp={folder / 'nested'}"],
         env={**os.environ, **env},

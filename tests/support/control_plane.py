@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from trace_platform.dispatcher.claim_task import Grants, claim_task
 from trace_platform.dispatcher.complete_task import complete_task
 from trace_platform.dispatcher.deploy_dag import deploy_dag
 from trace_platform.dispatcher.heartbeat import heartbeat
+from trace_platform.dispatcher.loops import Wake
 from trace_platform.dispatcher.publish_outbox import Publishing, publish_outbox
 from trace_platform.dispatcher.task_tokens import TaskTokens
 from trace_platform.dispatcher.trigger_source import trigger_source
@@ -72,6 +74,12 @@ SECRETS = Secrets(
 )
 
 
+_BLOCKED = """
+SELECT 1 FROM pg_locks l LEFT JOIN pg_database d ON d.oid = l.database
+ WHERE NOT l.granted AND (d.datname = current_database() OR l.database IS NULL OR l.database = 0)
+"""
+
+
 @dataclass
 class ControlPlane:
     me: Dispatcher
@@ -93,7 +101,7 @@ class ControlPlane:
             runtimes=Runtimes.default(),
             org_id=org_id,
             retry_base_s=1.0,
-            wake=asyncio.Event(),
+            wake=Wake(),
         )
         return cls(me, PgQueueSender(state), PgQueueReceiver(dsns.queue), dsns.owner)
 
@@ -106,6 +114,13 @@ class ControlPlane:
         with psycopg.connect(self.owner_dsn, row_factory=dict_row) as connection:
             cursor = connection.execute(statement, parameters)
             return cursor.fetchall() if cursor.description else []
+
+    async def blocked(self, call: asyncio.Task[Any]) -> None:
+        """Until the call waits for a lock in this database, or is done without."""
+        deadline = time.monotonic() + 20
+        while not call.done() and not self.sql(_BLOCKED):
+            assert time.monotonic() < deadline, "neither blocked nor done"
+            await asyncio.wait([call], timeout=0.01)
 
     async def deploy(self, yaml: str = DAG) -> None:
         await deploy_dag(self.me.state, self.me.org_id, yaml, "dag.yaml")

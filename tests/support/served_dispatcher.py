@@ -13,7 +13,8 @@ import uvicorn
 
 from tests.support.control_plane import ControlPlane
 from trace_platform.dispatcher.api import create_app
-from trace_platform.dispatcher.serve import running_loops
+from trace_platform.dispatcher.serve import Tuning, running_loops
+from trace_platform.drivers.http_invoker import HttpInvoker
 from trace_platform.drivers.lite.certificates import ensure_certificates
 
 
@@ -53,7 +54,9 @@ class ServedDispatcher:
             timeout_graceful_shutdown=1,
         )
         self._server = _Server(config, self._ready)
-        async with running_loops(self.plane.me, self.plane.queue, 0.05):
+        async with running_loops(
+            self.plane.me, self.plane.queue, HttpInvoker(), Tuning(loop_interval_s=0.05)
+        ):
             await self._server.serve()
         await self.plane.close()
 

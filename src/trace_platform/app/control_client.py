@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
 from uuid import UUID
+
+from pydantic import BaseModel
 
 from trace_platform.app.home import Home
 from trace_platform.app.service_client import call
-from trace_platform.domain.errors import BadInput
+from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.wire.control import (
     DagStatus,
     DeployResponse,
+    EmitResponse,
+    EventList,
+    Health,
+    JobHolds,
+    QueueOverview,
     TaskAction,
+    TaskDetail,
     TaskList,
+    TaskLog,
     TriggerResponse,
+    Why,
 )
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+# Shorter ones would name any task of a day.
+MIN_PREFIX = 8
 
 
 def read_dag_file(path: Path) -> str:
@@ -27,32 +45,109 @@ def read_dag_file(path: Path) -> str:
 
 
 def deploy(home: Home, yaml: str, file: str) -> DeployResponse:
-    body = {"yaml": yaml, "file": file}
-    return DeployResponse.model_validate_json(call(home, "dispatcher", "POST", "/v1/dags", body))
+    return _post(home, DeployResponse, "/v1/dags", {"yaml": yaml, "file": file})
 
 
 def trigger(home: Home, dag: str, job: str, start: int, end: int) -> TriggerResponse:
-    path = f"/v1/sources/{dag}/{job}/trigger"
-    body = {"start": start, "end": end}
-    return TriggerResponse.model_validate_json(call(home, "dispatcher", "POST", path, body))
+    path = f"/v1/sources/{_name(dag)}/{_name(job)}/trigger"
+    return _post(home, TriggerResponse, path, {"start": start, "end": end})
 
 
-def dag_status(home: Home, dag: str) -> DagStatus:
-    return DagStatus.model_validate_json(call(home, "dispatcher", "GET", f"/v1/dags/{dag}"))
+def dag_status(home: Home, dag: str, since: datetime | None = None) -> DagStatus:
+    """What is alive, and what was made since: the last day unless given."""
+    moment = since.isoformat() if since else None
+    return _get(home, DagStatus, f"/v1/dags/{_name(dag)}", since=moment)
 
 
 def tasks(
-    home: Home, dag: str | None = None, status: str | None = None, limit: int = 100
+    home: Home,
+    dag: str | None = None,
+    status: str | None = None,
+    limit: int = 100,
+    job: str | None = None,
 ) -> TaskList:
-    answer = call(home, "dispatcher", "GET", "/v1/tasks", dag_name=dag, status=status, limit=limit)
-    return TaskList.model_validate_json(answer)
+    filters = {"dag_name": dag, "job_name": job, "status": status}
+    return _get(home, TaskList, "/v1/tasks", **filters, limit=limit)
+
+
+def find_task(home: Home, named: str) -> UUID:
+    """A task by its id, or by the beginning of it when only one task begins so."""
+    try:
+        return UUID(named)
+    except ValueError:
+        pass
+    if not looks_like_id(named):
+        raise BadInput(
+            f"'{named}' is no task's id",
+            hint=f"give the id, or {MIN_PREFIX} characters or more of its beginning",
+        )
+    found = _get(home, TaskList, "/v1/tasks", id_prefix=named, limit=5).tasks
+    if not found:
+        raise NotFound(f"no task's id begins with {named}", hint="trace tasks list")
+    if len(found) > 1:
+        those = ", ".join(str(task.task_id) for task in found)
+        raise BadInput(f"several tasks begin with {named}", hint=f"which of: {those}")
+    return found[0].task_id
+
+
+def looks_like_id(named: str) -> bool:
+    """Whether a task's id may begin so."""
+    return MIN_PREFIX <= len(named) <= 36 and set(named.lower()) <= set("0123456789abcdef-")
+
+
+def task(home: Home, task_id: UUID) -> TaskDetail:
+    return _get(home, TaskDetail, f"/v1/tasks/{task_id}")
+
+
+def task_log(home: Home, task_id: UUID, attempt: int | None = None) -> TaskLog:
+    return _get(home, TaskLog, f"/v1/tasks/{task_id}/logs", attempt=attempt)
 
 
 def cancel(home: Home, task_id: UUID) -> TaskAction:
-    answer = call(home, "dispatcher", "POST", f"/v1/tasks/{task_id}/cancel")
-    return TaskAction.model_validate_json(answer)
+    return _post(home, TaskAction, f"/v1/tasks/{task_id}/cancel")
 
 
 def retry(home: Home, task_id: UUID) -> TaskAction:
-    answer = call(home, "dispatcher", "POST", f"/v1/tasks/{task_id}/retry")
-    return TaskAction.model_validate_json(answer)
+    return _post(home, TaskAction, f"/v1/tasks/{task_id}/retry")
+
+
+def events(home: Home, dataset: str | None = None, limit: int = 100) -> EventList:
+    return _get(home, EventList, "/v1/events", dataset=dataset, limit=limit)
+
+
+def emit(home: Home, dataset: str, scope: dict[str, Any]) -> EmitResponse:
+    return _post(home, EmitResponse, "/v1/events", {"dataset": dataset, "events": [scope]})
+
+
+def pause(home: Home, dag: str, job: str, reason: str | None = None) -> JobHolds:
+    return _post(home, JobHolds, f"/v1/jobs/{_name(dag)}/{_name(job)}/pause", {"reason": reason})
+
+
+def resume(home: Home, dag: str, job: str) -> JobHolds:
+    return _post(home, JobHolds, f"/v1/jobs/{_name(dag)}/{_name(job)}/resume")
+
+
+def queues(home: Home) -> QueueOverview:
+    return _get(home, QueueOverview, "/v1/queues")
+
+
+def why(home: Home, subject: str) -> Why:
+    """Of a task by its id, or of a job as DAG.JOB."""
+    return _get(home, Why, f"/v1/why/{_name(subject)}")
+
+
+def health(home: Home) -> Health:
+    return _get(home, Health, "/v1/health")
+
+
+def _get(home: Home, kind: type[Answer], path: str, **query: str | int | None) -> Answer:
+    return kind.model_validate_json(call(home, "dispatcher", "GET", path, None, **query))
+
+
+def _post(home: Home, kind: type[Answer], path: str, body: dict[str, Any] | None = None) -> Answer:
+    return kind.model_validate_json(call(home, "dispatcher", "POST", path, body))
+
+
+def _name(text: str) -> str:
+    """One segment of a path, whatever a user typed."""
+    return quote(text, safe="")

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import structlog
-import uvloop
 
 from trace_platform.app.databases import dsn
 from trace_platform.app.home import Home
@@ -43,8 +42,11 @@ def run(name: str, home: Home) -> None:
 
 
 def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
+    import uvloop
+
     from trace_platform.dispatcher.api import Secrets
-    from trace_platform.dispatcher.serve import serve
+    from trace_platform.dispatcher.serve import Tuning, serve
+    from trace_platform.drivers.http_invoker import HttpInvoker
     from trace_platform.drivers.lite.pem_signer import PemSigner
     from trace_platform.drivers.lite.pgqueue import PgQueueSender
     from trace_platform.drivers.postgres.database import Database
@@ -57,6 +59,7 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
             queue=PgQueueSender(state),
             store=LocalStore(str(home.objects)),
             signer=PemSigner(home.secrets / "task_keys"),
+            invoker=HttpInvoker(),
             secrets=Secrets(
                 worker_tokens=RotatableSecret(home.secrets, "worker_token").accepted,
                 service_token=home.secret("service_token"),
@@ -65,14 +68,15 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
             runtimes=settings.runtime_registry(),
             bucket=settings.bucket,
             scratch_bucket=settings.scratch_bucket,
-            loop_interval_s=settings.dispatcher.loop_interval_s,
-            retry_base_s=settings.dispatcher.retry_base_s,
+            tuning=Tuning(**settings.dispatcher.model_dump()),
             on_ready=_ready(home, "dispatcher"),
         )
     )
 
 
 def _query(home: Home, settings: Settings, instance: Instance) -> None:
+    import uvloop
+
     from trace_platform.query.serve import serve
 
     uvloop.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime, timedelta
 
 from rich.console import Console
 from rich.progress import (
@@ -20,26 +21,30 @@ from trace_platform.domain.errors import TaskFailed, Unavailable
 from trace_platform.wire.control import DagStatus, JobStatus
 
 _POLL_S = 0.2
-# Between a task's end and the tasks that its events create there is a moment with nothing to do.
+# Events say that they are on their way; this is for what is emitted in between two looks.
 _QUIET_POLLS = 4
+# What was started just before watching began is watched too; what is older is history.
+_MARGIN = timedelta(seconds=5)
 # Longer than any restart of a part: watching must not give up where the platform does not.
 _PATIENCE_S = 120.0
 
 
 def follow(console: Console, home: Home, dag: str) -> None:
     """Bars for each job of the DAG. Raise TaskFailed when a task failed for good."""
+    # By the database's clock: this machine's may be another.
+    since = _patiently(home, dag).as_of - _MARGIN
     with _progress(console) as progress:
         bars: dict[str, TaskID] = {}
         quiet = 0
         while quiet < _QUIET_POLLS:
-            status = _patiently(home, dag)
+            status = _patiently(home, dag, since)
             for job in status.jobs:
                 if job.operator is not None:
                     if job.name not in bars:
                         bars[job.name] = progress.add_task(job.name, total=None, note="")
                     _show(progress, bars[job.name], job)
             if any(job.counts.get("Failed") for job in status.jobs):
-                raise _failure(home, dag)
+                raise _failure(home, dag, since)
             quiet = quiet + 1 if _settled(status) else 0
             time.sleep(_POLL_S)
 
@@ -68,25 +73,27 @@ def _show(progress: Progress, bar: TaskID, job: JobStatus) -> None:
 
 
 def _settled(status: DagStatus) -> bool:
-    counts = [job.counts for job in status.jobs]
-    return any(counts) and all(set(found) <= {"Completed", "Canceled"} for found in counts)
+    ended = all(set(job.counts) <= {"Completed", "Canceled"} for job in status.jobs)
+    return ended and not status.routing
 
 
-def _patiently(home: Home, dag: str) -> DagStatus:
+def _patiently(home: Home, dag: str, since: datetime | None = None) -> DagStatus:
     """A part that is being restarted is waited for."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            return control_client.dag_status(home, dag)
+            return control_client.dag_status(home, dag, since)
         except Unavailable:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_POLL_S)
 
 
-def _failure(home: Home, dag: str) -> TaskFailed:
+def _failure(home: Home, dag: str, since: datetime) -> TaskFailed:
     found = control_client.tasks(home, dag, "Failed").tasks
-    failed = [task for task in found if not task.next_retry_at] or found
+    failed = [t for t in found if t.created_at >= since and not t.next_retry_at]
+    if not failed:
+        return TaskFailed("a task failed, and was taken up again since", hint="trace tasks list")
     task = failed[0]
     return TaskFailed(
         f"{len(failed)} task(s) failed; the first: {task.job_name}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -12,6 +11,8 @@ from fastapi import FastAPI
 from trace_platform.dispatcher import service_api, task_api, user_api, worker_api
 from trace_platform.dispatcher.claim_task import Grants
 from trace_platform.dispatcher.complete_task import Completing
+from trace_platform.dispatcher.loops import Wake
+from trace_platform.dispatcher.metrics import Metrics
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
@@ -39,11 +40,18 @@ class Dispatcher:
     org_id: UUID
     retry_base_s: float
     # Set after every write that leaves something in the outbox.
-    wake: asyncio.Event
+    wake: Wake
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def completing(self) -> Completing:
-        return Completing(self.state, self.store, self.grants.bucket, self.retry_base_s)
+        return Completing(
+            self.state,
+            self.store,
+            self.grants.bucket,
+            self.retry_base_s,
+            self.metrics.tasks_ended,
+        )
 
 
 def create_app(me: Dispatcher) -> FastAPI:

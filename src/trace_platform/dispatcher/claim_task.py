@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 from uuid import UUID
@@ -25,6 +25,8 @@ class Grants:
     tokens: TaskTokens
     bucket: str
     scratch_bucket: str
+    # Hears how long the tasks that start had been queued.
+    started: Callable[[Iterable[float]], None] = lambda _: None
 
 
 async def claim_tasks(
@@ -34,6 +36,7 @@ async def claim_tasks(
     async with state.transaction() as tx:
         rows = await tasks.claim(tx, runtime, worker_ids)
         payloads = await task_payloads(tx, rows, grants.bucket)
+    _note_waits(grants, rows)
     return [
         (row["worker_id"], _claimed(grants, row, payload))
         for row, payload in zip(rows, payloads, strict=True)
@@ -52,6 +55,7 @@ async def claim_task(
         if not rows:
             return NotClaimed(reason=await _reason(tx, request.task_id))
         payloads = await task_payloads(tx, rows, grants.bucket)
+    _note_waits(grants, rows)
     return _claimed(grants, rows[0], payloads[0])
 
 
@@ -64,12 +68,16 @@ async def _reason(tx: Tx, task_id: UUID) -> Reason:
     return cast(Reason, reasons.get(task["status"], task["status"]))
 
 
+def _note_waits(grants: Grants, rows: Sequence[Row]) -> None:
+    grants.started((row["started_at"] - row["queued_at"]).total_seconds() for row in rows)
+
+
 def _claimed(grants: Grants, task: Row, payload: TaskPayload) -> Claimed:
     scratch = [
         scratch_prefix(grants.scratch_bucket, output.dataset_uuid, task["id"], task["attempt"])
         for output in payload.outputs
     ]
-    return Claimed(
+    return Claimed.model_construct(
         attempt=task["attempt"],
         lease_token=task["lease_token"],
         lease_expires_at=task["lease_expires_at"],

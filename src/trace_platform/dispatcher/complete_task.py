@@ -8,7 +8,7 @@ first one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -41,6 +41,8 @@ class Completing:
     store: ObjectStore
     bucket: str
     retry_base_s: float
+    # Hears how attempts ended.
+    ended: Callable[[Iterable[str]], None] = lambda _: None
 
 
 async def complete_task(me: Completing, request: CompleteRequest) -> CompleteResponse:
@@ -61,6 +63,7 @@ async def complete_tasks(
     for request in once:
         if _commits(request):
             errors[request.fence] = await _error_of(_commit_alone(me, request))
+    me.ended(request.status for request in once if errors[request.fence] is None)
     return [errors[r.fence] or CompleteResponse(status=r.status) for r in requests]
 
 

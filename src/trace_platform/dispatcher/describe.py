@@ -7,27 +7,30 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from trace_platform.dispatcher.task_payload import task_payloads
-from trace_platform.domain.errors import NotFound
+from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
-from trace_platform.state import dags, datasets, tasks
+from trace_platform.state import dags, datasets, overview, tasks
 from trace_platform.wire.control import DagStatus, DatasetStatus, JobStatus, TaskList, TaskStatus
 from trace_platform.wire.query import ResolvedDataset, ResolveResponse
 from trace_platform.wire.task import FetchResponse
 
 # Older tasks that ended are history: counting it would take ever longer.
 RECENT = timedelta(days=1)
+# Ids count from here.
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def dag_status(
     state: Database, org_id: UUID, dag_name: str, since: datetime | None = None
 ) -> DagStatus:
     """Counts of all tasks that are alive and of those made since; the last day's by default."""
-    since = since or datetime.now(UTC) - RECENT
-    async with state.transaction() as tx:
+    since = max(since or datetime.now(UTC) - RECENT, EPOCH)
+    async with overview.snapshot(state) as tx:
         jobs = await dags.active_jobs(tx, org_id, dag_name)
         if not jobs:
             raise NotFound(f"there is no DAG '{dag_name}'", hint="trace deploy FILE")
+        as_of, routing = await overview.routing(tx, org_id, dag_name)
         counts = await tasks.counts(tx, org_id, dag_name, since)
         held = await datasets.published(tx, org_id, dag_name)
     by_job: dict[str, list[Row]] = defaultdict(list)
@@ -35,6 +38,8 @@ async def dag_status(
         by_job[row["job_name"]].append(row)
     return DagStatus(
         dag_name=dag_name,
+        as_of=as_of,
+        routing=routing,
         jobs=[_job_status(job, by_job[job["name"]]) for job in jobs],
         datasets=[DatasetStatus(**{f: row[f] for f in DatasetStatus.model_fields}) for row in held],
     )
@@ -61,6 +66,17 @@ async def list_tasks(
     return TaskList(tasks=[TaskStatus(**row) for row in rows])
 
 
+async def tasks_like(state: Database, org_id: UUID, prefix: str, limit: int) -> TaskList:
+    """The tasks whose id begins with these hexadecimal digits."""
+    digits = prefix.replace("-", "").lower()
+    if len(digits) > 32:
+        raise BadInput(f"'{prefix}' is longer than an id")
+    first, last = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+    async with state.transaction() as tx:
+        rows = await overview.tasks_between(tx, org_id, first, last, limit)
+    return TaskList(tasks=[TaskStatus(**row) for row in rows])
+
+
 async def fetch_task(state: Database, bucket: str, task_id: UUID) -> FetchResponse:
     async with state.transaction() as tx:
         task = await tasks.get(tx, task_id)
@@ -72,9 +88,8 @@ async def fetch_task(state: Database, bucket: str, task_id: UUID) -> FetchRespon
 
 async def resolve_datasets(state: Database, org_id: UUID) -> ResolveResponse:
     """Every published dataset with the committed files of its current generation."""
-    async with state.transaction() as tx:
-        # Both reads see one moment: a commit in between would show rows without their files.
-        await tx.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    # Both reads see one moment: a commit in between would show rows without their files.
+    async with overview.snapshot(state) as tx:
         held = await datasets.published(tx, org_id)
         files = await datasets.published_files(tx, org_id)
     return ResolveResponse(

@@ -20,7 +20,7 @@ async def heartbeat(
 ) -> list[HeartbeatResponse | TraceError]:
     """In the order of the requests: the lease, or StaleFence for an attempt that lost its task."""
     beats = [(r.fence, r.progress.model_dump() if r.progress else None) for r in requests]
-    async with state.transaction() as tx:
+    async with state.statement() as tx:
         leases = await tasks.extend_leases(tx, beats, GRACE_S)
     return [_answer(request, leases) for request in requests]
 

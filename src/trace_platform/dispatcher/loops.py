@@ -13,6 +13,21 @@ from trace_platform.domain.errors import Unavailable
 log = structlog.get_logger()
 
 
+class Wake:
+    """Wakes every loop that waits for it. Each has an event of its own, so none takes it away."""
+
+    def __init__(self) -> None:
+        self._events: list[asyncio.Event] = []
+
+    def set(self) -> None:
+        for event in self._events:
+            event.set()
+
+    def subscribe(self) -> asyncio.Event:
+        self._events.append(asyncio.Event())
+        return self._events[-1]
+
+
 async def repeat(
     name: str,
     verb: Callable[[], Awaitable[int]],

@@ -44,7 +44,7 @@ async def publish_outbox(me: Publishing, limit: int = 500) -> int:
     """How many rows were dealt with. Safe in several dispatchers at once."""
     routed, announcements = await _route(me, limit)
     await _send(me, [row for row in announcements if row["payload"]["runtime"] in me.sent])
-    async with me.state.transaction() as tx:
+    async with me.state.statement() as tx:
         owed = await outbox.claim(tx, limit, HIDE_S, me.sent, sent=True)
     await _send(me, owed)
     return routed + len(owed)
@@ -92,7 +92,7 @@ async def _route_one(me: Publishing) -> tuple[int, list[Row]]:
     except Exception:
         ids = [row["id"] for row in taken]
         log.exception("row_cannot_be_routed", outbox_ids=ids)
-        async with me.state.transaction() as tx:
+        async with me.state.statement() as tx:
             await outbox.postpone(tx, ids, POSTPONE_S)
         return 1, []
 
@@ -103,7 +103,7 @@ async def _send(me: Publishing, rows: list[Row]) -> None:
     for name, messages in _messages(me, rows).items():
         await me.queue.send(name, messages)
     # Settled after the send: a crash here repeats a wake-up, never loses one.
-    async with me.state.transaction() as tx:
+    async with me.state.statement() as tx:
         await outbox.settle(tx, [row["id"] for row in rows])
 
 

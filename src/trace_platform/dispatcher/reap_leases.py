@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 async def reap_leases(state: Database, limit: int = 500) -> list[Row]:
     """The attempts that were given up: Running -> Failed, and due for a retry."""
-    async with state.transaction() as tx:
+    async with state.statement() as tx:
         due = await tasks.expired(tx, limit)
     return await _reap(state, due)
 

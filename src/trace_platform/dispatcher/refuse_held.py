@@ -10,7 +10,8 @@ from trace_platform.state import holds
 
 
 async def refuse_held(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> None:
-    found = await holds.of_job(tx, org_id, dag_name, job_name)
+    """Raise JobOnHold when a hold reaches down to the job's own priority."""
+    found = await holds.stopping(tx, org_id, dag_name, job_name)
     if found:
         reasons = "; ".join(hold["reason"] for hold in found)
         paused = any(hold["cause"] == "user" for hold in found)

@@ -12,6 +12,7 @@ from trace_platform.dispatcher.claim_task import claim_tasks
 from trace_platform.dispatcher.coalesce import Coalesced
 from trace_platform.dispatcher.complete_task import complete_tasks
 from trace_platform.dispatcher.heartbeat import heartbeat
+from trace_platform.dispatcher.openapi import documented
 from trace_platform.dispatcher.publish_buffer import publish_buffer
 from trace_platform.dispatcher.record_events import record_events
 from trace_platform.domain.errors import TraceError
@@ -96,27 +97,41 @@ def _dealt(
 
 
 def install(app: FastAPI, me: Dispatcher, batches: Batches) -> None:
-    @app.post("/v1/task/heartbeat")
+    @app.post(
+        "/v1/task/heartbeat", summary="Keep the lease", **documented("task", "task", 403, 409)
+    )
     async def beat(body: task.HeartbeatRequest, token: Token) -> task.HeartbeatResponse:
         me.grants.tokens.check(token, body.fence)
         (answer,) = await batches.heartbeats([body])
         return _raised(answer)
 
-    @app.post("/v1/task/events")
+    @app.post(
+        "/v1/task/events",
+        summary="Emit events of the task's outputs",
+        **documented("task", "task", 403, 404, 409, 413),
+    )
     async def emit(body: task.EventsRequest, token: Token) -> task.EventsResponse:
         me.grants.tokens.check(token, body.fence)
         accepted = await record_events(me.state, body)
         me.wake.set()
         return task.EventsResponse(accepted=accepted)
 
-    @app.post("/v1/task/complete")
+    @app.post(
+        "/v1/task/complete",
+        summary="End the attempt, and commit its outputs",
+        **documented("task", "task", 403, 404, 409, 413),
+    )
     async def complete(body: task.CompleteRequest, token: Token) -> task.CompleteResponse:
         me.grants.tokens.check(token, body.fence)
         (answer,) = await batches.completions([body])
         me.wake.set()
         return _raised(answer)
 
-    @app.post("/v1/task/buffer-publish")
+    @app.post(
+        "/v1/task/buffer-publish",
+        summary="Hand over a batch for a buffered dataset",
+        **documented("task", "task", 403, 404, 409),
+    )
     async def publish(body: task.BufferPublishRequest, token: Token) -> task.BufferPublishResponse:
         me.grants.tokens.check(token, body.fence)
         accepted = await publish_buffer(me.state, me.grants.scratch_bucket, body)

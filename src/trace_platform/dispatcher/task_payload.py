@@ -31,19 +31,32 @@ def output_prefix(bucket: str, task: Row, pinned: dict[str, Any]) -> str:
 
 
 def _payload(task: Row, files: Iterator[list[str]], bucket: str) -> TaskPayload:
-    return TaskPayload(
+    # Constructed, not validated: every value is the database's own, and claims are many.
+    return TaskPayload.model_construct(
         task_id=task["id"],
         attempt=task["attempt"],
         org_id=task["org_id"],
-        job=JobRef(dag_name=task["dag_name"], name=task["job_name"]),
+        job=JobRef.model_construct(dag_name=task["dag_name"], name=task["job_name"]),
         operator=task["operator"],
         config=task["config"],
-        inputs=[TaskInput(**given, files=next(files)) for given in task["inputs"]],
-        outputs=[
-            TaskOutput(**pinned, prefix=output_prefix(bucket, task, pinned))
-            for pinned in task["outputs"] or ()
-        ],
+        inputs=[_input(given, next(files)) for given in task["inputs"]],
+        outputs=[_output(bucket, task, pinned) for pinned in task["outputs"] or ()],
         timeout_seconds=task["timeout_seconds"],
         heartbeat_timeout_seconds=task["heartbeat_timeout_seconds"],
         log_uri=log_uri(bucket, task["org_id"], task["id"], task["attempt"]),
     )
+
+
+def _input(given: dict[str, Any], files: list[str]) -> TaskInput:
+    return TaskInput.model_construct(**_identified(given), files=files)
+
+
+def _output(bucket: str, task: Row, pinned: dict[str, Any]) -> TaskOutput:
+    return TaskOutput.model_construct(
+        **_identified(pinned), prefix=output_prefix(bucket, task, pinned)
+    )
+
+
+def _identified(given: dict[str, Any]) -> dict[str, Any]:
+    ids = {"dataset_uuid", "dataset_version"}
+    return {key: UUID(value) if key in ids else value for key, value in given.items()}

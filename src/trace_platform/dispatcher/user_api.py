@@ -2,67 +2,230 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI, Path, Query
+from pydantic import AwareDatetime
 
 from trace_platform.dispatcher.authenticate import require
 from trace_platform.dispatcher.cancel_task import cancel_task
+from trace_platform.dispatcher.check_health import check_health
 from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.describe import dag_status, list_tasks
+from trace_platform.dispatcher.describe import dag_status, list_tasks, tasks_like
 from trace_platform.dispatcher.emit_events import emit_events
+from trace_platform.dispatcher.explain import explain
+from trace_platform.dispatcher.list_events import list_events
+from trace_platform.dispatcher.list_queues import list_queues
+from trace_platform.dispatcher.openapi import documented
+from trace_platform.dispatcher.pause_job import pause_job
+from trace_platform.dispatcher.read_task_log import read_task_log
+from trace_platform.dispatcher.resume_job import resume_job
 from trace_platform.dispatcher.retry_task import retry_task
+from trace_platform.dispatcher.show_task import show_task
 from trace_platform.dispatcher.trigger_source import trigger_source
 from trace_platform.wire import control
 
 if TYPE_CHECKING:
     from trace_platform.dispatcher.api import Dispatcher
 
-Limit = Annotated[int, Query(ge=1, le=1000)]
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most this many, the newest first.")]
+Named = Annotated[str, Path(min_length=1, max_length=128)]
+Attempt = Annotated[int, Query(ge=1, le=2**31 - 1, description="The newest unless given.")]
+IdPrefix = Annotated[
+    str,
+    Query(
+        pattern=r"^[0-9a-fA-F-]{8,36}$",
+        description="Only tasks whose id begins so; the other filters do not count then.",
+    ),
+]
 
 
 def install(app: FastAPI, me: Dispatcher) -> None:
     user = [require(lambda: (me.secrets.user_token,), "Authorization")]
+    _dags(app, me, user)
+    _events(app, me, user)
+    _tasks(app, me, user)
+    _jobs(app, me, user)
+    _overviews(app, me, user)
 
-    @app.post("/v1/dags", dependencies=user)
+
+def _dags(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
+    @app.post(
+        "/v1/dags",
+        summary="Deploy a DAG",
+        dependencies=user,
+        **documented("dags", "user", 413),
+    )
     async def deploy(body: control.DeployRequest) -> control.DeployResponse:
         return await deploy_dag(me.state, me.org_id, body.yaml, body.file, me.runtimes)
 
-    @app.get("/v1/dags/{dag_name}", dependencies=user)
-    async def show(dag_name: str, since: datetime | None = None) -> control.DagStatus:
+    @app.get(
+        "/v1/dags/{dag_name}",
+        summary="What a DAG is doing",
+        dependencies=user,
+        **documented("dags", "user", 404),
+    )
+    async def show(dag_name: Named, since: AwareDatetime | None = None) -> control.DagStatus:
+        """Counts what is alive, and what was made since then (the last day unless given)."""
         return await dag_status(me.state, me.org_id, dag_name, since)
 
-    @app.post("/v1/sources/{dag_name}/{job_name}/trigger", dependencies=user)
+
+def _events(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
+    @app.post(
+        "/v1/sources/{dag_name}/{job_name}/trigger",
+        summary="Make a manual source emit a block range",
+        dependencies=user,
+        **documented("events", "user", 404, 409),
+    )
     async def trigger(
-        dag_name: str, job_name: str, body: control.TriggerRequest
+        dag_name: Named, job_name: Named, body: control.TriggerRequest
     ) -> control.TriggerResponse:
         accepted = await trigger_source(me.state, me.org_id, dag_name, job_name, body)
         me.wake.set()
         return control.TriggerResponse(accepted=accepted)
 
-    @app.post("/v1/events", dependencies=user)
+    @app.post(
+        "/v1/events",
+        summary="Emit events of a dataset",
+        dependencies=user,
+        **documented("events", "user", 404, 409, 413),
+    )
     async def emit(body: control.EmitRequest) -> control.EmitResponse:
         accepted = await emit_events(me.state, me.org_id, body)
         me.wake.set()
         return control.EmitResponse(accepted=accepted)
 
-    @app.get("/v1/tasks", dependencies=user)
+    @app.get(
+        "/v1/events",
+        summary="The newest events",
+        dependencies=user,
+        **documented("events", "user", 404),
+    )
+    async def events(
+        dataset: Annotated[
+            str | None,
+            Query(
+                min_length=1,
+                max_length=512,
+                description="A published name, a uuid, or DAG.JOB.OUTPUT.",
+            ),
+        ] = None,
+        limit: Limit = 100,
+    ) -> control.EventList:
+        return await list_events(me.state, me.org_id, dataset, limit)
+
+
+def _tasks(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
+    @app.get(
+        "/v1/tasks", summary="The newest tasks", dependencies=user, **documented("tasks", "user")
+    )
     async def tasks(
         dag_name: str | None = None,
         job_name: str | None = None,
         status: control.Status | None = None,
+        id_prefix: IdPrefix | None = None,
         limit: Limit = 100,
     ) -> control.TaskList:
+        if id_prefix is not None:
+            return await tasks_like(me.state, me.org_id, id_prefix, limit)
         return await list_tasks(me.state, me.org_id, dag_name, job_name, status, limit)
 
-    @app.post("/v1/tasks/{task_id}/cancel", dependencies=user)
+    @app.get(
+        "/v1/tasks/{task_id}",
+        summary="A task with its attempts",
+        dependencies=user,
+        **documented("tasks", "user", 404),
+    )
+    async def task(task_id: UUID) -> control.TaskDetail:
+        return await show_task(me.state, me.org_id, task_id)
+
+    @app.get(
+        "/v1/tasks/{task_id}/logs",
+        summary="What an attempt logged",
+        dependencies=user,
+        **documented("tasks", "user", 404, 409),
+    )
+    async def logs(task_id: UUID, attempt: Attempt | None = None) -> control.TaskLog:
+        return await read_task_log(
+            me.state, me.store, me.grants.bucket, me.org_id, task_id, attempt
+        )
+
+    @app.post(
+        "/v1/tasks/{task_id}/cancel",
+        summary="Cancel a task",
+        dependencies=user,
+        **documented("tasks", "user", 404, 409),
+    )
     async def cancel(task_id: UUID) -> control.TaskAction:
+        """At once when it waits, with its next heartbeat when it runs."""
         return control.TaskAction(status=await cancel_task(me.state, me.org_id, task_id))
 
-    @app.post("/v1/tasks/{task_id}/retry", dependencies=user)
+    @app.post(
+        "/v1/tasks/{task_id}/retry",
+        summary="Give a failed or canceled task all its attempts again",
+        dependencies=user,
+        **documented("tasks", "user", 404, 409),
+    )
     async def retry(task_id: UUID) -> control.TaskAction:
         await retry_task(me.state, me.org_id, task_id)
         me.wake.set()
         return control.TaskAction(status="Queued")
+
+
+def _jobs(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
+    @app.post(
+        "/v1/jobs/{dag_name}/{job_name}/pause",
+        summary="Start no more tasks of a job",
+        dependencies=user,
+        **documented("jobs", "user", 404),
+    )
+    async def pause(
+        dag_name: Named, job_name: Named, body: control.PauseRequest | None = None
+    ) -> control.JobHolds:
+        request = body or control.PauseRequest()
+        return await pause_job(me.state, me.org_id, dag_name, job_name, request)
+
+    @app.post(
+        "/v1/jobs/{dag_name}/{job_name}/resume",
+        summary="Let a paused job go on",
+        dependencies=user,
+        **documented("jobs", "user", 404),
+    )
+    async def resume(dag_name: Named, job_name: Named) -> control.JobHolds:
+        held = await resume_job(me.state, me.org_id, dag_name, job_name)
+        me.wake.set()
+        return held
+
+
+def _overviews(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
+    @app.get(
+        "/v1/queues",
+        summary="What waits and runs, by job, and who works",
+        dependencies=user,
+        **documented("overview", "user"),
+    )
+    async def queues() -> control.QueueOverview:
+        return await list_queues(me.state, me.org_id)
+
+    @app.get(
+        "/v1/why/{subject}",
+        summary="Why a task or a job does not move",
+        dependencies=user,
+        **documented("overview", "user", 404),
+    )
+    async def why(
+        subject: Annotated[
+            str, Path(min_length=1, max_length=300, description="A task's id, or DAG.JOB.")
+        ],
+    ) -> control.Why:
+        return await explain(me.state, me.runtimes, me.org_id, subject)
+
+    @app.get(
+        "/v1/health",
+        summary="The alerts that every instance should have",
+        dependencies=user,
+        **documented("overview", "user"),
+    )
+    async def health() -> control.Health:
+        return await check_health(me.state, me.runtimes, me.org_id)

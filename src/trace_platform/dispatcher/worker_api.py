@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from trace_platform.dispatcher.authenticate import require
 from trace_platform.dispatcher.claim_task import claim_task
 from trace_platform.dispatcher.describe import fetch_task
+from trace_platform.dispatcher.openapi import documented
 from trace_platform.dispatcher.record_worker import record_worker
 from trace_platform.dispatcher.task_api import Batches
 from trace_platform.domain.errors import TraceError
@@ -26,20 +27,32 @@ if TYPE_CHECKING:
 def install(app: FastAPI, me: Dispatcher, batches: Batches) -> None:
     worker = require(me.secrets.worker_tokens, "X-Trace-Worker-Token")
 
-    @app.post("/internal/task-claim", dependencies=[worker], response_model=task.ClaimResponse)
+    @app.post(
+        "/internal/task-claim",
+        summary="Claim one task",
+        dependencies=[worker],
+        response_model=task.ClaimResponse,
+        **documented("workers", "worker"),
+    )
     async def claim(body: task.ClaimRequest) -> task.Claimed | task.NotClaimed:
         return await claim_task(me.state, me.grants, body)
 
     @app.post(
-        "/internal/task-claims", dependencies=[worker], response_model=task.ClaimBatchResponse
+        "/internal/task-claims",
+        summary="Claim the tasks whose turn it is",
+        dependencies=[worker],
+        response_model=task.ClaimBatchResponse,
+        **documented("workers", "worker"),
     )
     async def claim_some(body: task.ClaimBatchRequest) -> Response:
         return _json(task.ClaimBatchResponse(claimed=await batches.claim(body)))
 
     @app.post(
         "/internal/task-heartbeats",
+        summary="Keep the leases of a worker",
         dependencies=[worker],
         response_model=task.HeartbeatBatchResponse,
+        **documented("workers", "worker"),
     )
     async def beat_all(body: task.HeartbeatBatchRequest) -> Response:
         await record_worker(me.state, body)
@@ -54,8 +67,10 @@ def install(app: FastAPI, me: Dispatcher, batches: Batches) -> None:
 
     @app.post(
         "/internal/task-completions",
+        summary="End attempts of a worker",
         dependencies=[worker],
         response_model=task.CompleteBatchResponse,
+        **documented("workers", "worker", 413),
     )
     async def complete_all(body: task.CompleteBatchRequest) -> Response:
         answers = await batches.completions(body.completions)
@@ -68,11 +83,20 @@ def install(app: FastAPI, me: Dispatcher, batches: Batches) -> None:
         ]
         return _json(task.CompleteBatchResponse(results=results))
 
-    @app.get("/internal/task-fetch", dependencies=[worker])
+    @app.get(
+        "/internal/task-fetch",
+        summary="Look at a task without claiming it",
+        dependencies=[worker],
+        **documented("workers", "worker", 404),
+    )
     async def fetch(task_id: UUID) -> task.FetchResponse:
         return await fetch_task(me.state, me.grants.bucket, task_id)
 
-    @app.get("/internal/jwks/task")
+    @app.get(
+        "/internal/jwks/task",
+        summary="The public keys of capability tokens",
+        **documented("workers", None),
+    )
     async def jwks() -> dict[str, Any]:
         return me.grants.tokens.jwks
 

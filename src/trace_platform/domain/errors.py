@@ -24,6 +24,7 @@ TraceError
 │   ├── RpcUnreachable           no answer, or no useful one, from the node
 │   ├── DispatcherUnreachable
 │   ├── DiskFull
+│   ├── InvokeFailed             a function did not accept its task
 │   └── WorkerStopped            the worker ended before the attempt did
 ├── OperatorCrashed              a defect in an operator
 ├── InternalError                a defect in a service
@@ -153,6 +154,10 @@ class DispatcherUnreachable(Unavailable):
 
 class DiskFull(Unavailable):
     code = "disk_full"
+
+
+class InvokeFailed(Unavailable):
+    code = "invoke_failed"
 
 
 class WorkerStopped(Unavailable):

@@ -28,6 +28,14 @@ class OperatorConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class OperatorLog(Protocol):
+    """An event's name and its facts. Secrets are masked by name and shape; do not count on it."""
+
+    def info(self, event: str, **facts: Any) -> None: ...
+    def warning(self, event: str, **facts: Any) -> None: ...
+    def error(self, event: str, **facts: Any) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class TaskContext:
     """One attempt, as its operator sees it."""
@@ -47,7 +55,7 @@ class TaskContext:
     # Whether a source shall finish what it has begun and end.
     draining: Callable[[], bool] = lambda: False
     # Lines of this attempt: kept with it, shown by `trace tasks logs`.
-    log: Any = field(default_factory=structlog.get_logger)
+    log: OperatorLog = field(default_factory=structlog.get_logger)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,19 @@ WITH given AS (
                      WHEN e.materialisation IS NOT NULL
                          THEN 'partition:' || e.partition_key || '@' || e.materialisation
                      ELSE 'partition:' || e.partition_key END AS identity
-              FROM jsonb_to_recordset(:events) AS e (
+              FROM ROWS FROM (jsonb_to_recordset(:events) AS (
                    org_id uuid, dataset_uuid uuid, dataset_version uuid, cursor bigint,
                    partition_key text, "start" bigint, "end" bigint, materialisation text,
-                   task_id uuid, attempt integer)) named
+                   task_id uuid, attempt integer)) WITH ORDINALITY AS e (
+                   org_id, dataset_uuid, dataset_version, cursor, partition_key, "start", "end",
+                   materialisation, task_id, attempt, n)) named
+     ORDER BY dataset_version, identity, n
 ), recorded AS (
     INSERT INTO events (org_id, dataset_uuid, dataset_version, identity, cursor, partition_key,
                         range_start, range_end, producer_task_id, producer_attempt)
     SELECT org_id, dataset_uuid, dataset_version, identity, cursor, partition_key, "start", "end",
            task_id, attempt
-      FROM given
+      FROM given ORDER BY n
         ON CONFLICT (dataset_version, identity) DO NOTHING
     RETURNING id
 ), owed AS (

@@ -9,8 +9,9 @@ from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 _sql = load_queries(__file__)
 
 
-async def of_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> list[Row]:
-    rows: list[Row] = await _sql.of_job(tx, org_id=org_id, dag_name=dag_name, job_name=job_name)
+async def stopping(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> list[Row]:
+    """Those that reach the job's own priority: a hold of the low tier stops no normal job."""
+    rows: list[Row] = await _sql.stopping(tx, org_id=org_id, dag_name=dag_name, job_name=job_name)
     return rows
 
 
@@ -29,7 +30,7 @@ async def resume(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> bool:
 
 
 async def announce_ready(
-    tx: Tx, org_id: UUID, dag_name: str, job_name: str, limit: int = 1000
+    tx: Tx, org_id: UUID, dag_name: str, job_name: str, limit: int = 100_000
 ) -> None:
     """Wake-ups for what waited; nobody else sends them now."""
     await _sql.announce_ready(tx, org_id=org_id, dag_name=dag_name, job_name=job_name, limit=limit)

@@ -1,6 +1,14 @@
--- name: of_job
-SELECT cause, from_rank, reason, since FROM job_holds
- WHERE org_id = :org_id AND dag_name = :dag_name AND job_name = :job_name ORDER BY since;
+-- name: stopping
+SELECT h.cause, h.from_rank, h.reason, h.since
+  FROM job_holds h
+  LEFT JOIN (active_dags a
+             JOIN dag_version_jobs v ON v.dag_version_id = a.dag_version_id
+             JOIN jobs j ON j.id = v.job_id)
+    ON a.org_id = h.org_id AND a.dag_name = h.dag_name AND j.name = h.job_name
+ WHERE h.org_id = :org_id AND h.dag_name = :dag_name AND h.job_name = :job_name
+   -- A job that is not deployed any more has no priority: then any hold counts.
+   AND h.from_rank <= coalesce(j.priority, h.from_rank)
+ ORDER BY h.since;
 
 -- name: pause!
 INSERT INTO job_holds (org_id, dag_name, job_name, cause, from_rank, reason)
@@ -12,9 +20,10 @@ DELETE FROM job_holds
  WHERE org_id = :org_id AND dag_name = :dag_name AND job_name = :job_name AND cause = 'user';
 
 -- name: announce_ready!
--- What waits of this job is announced again, as much as may run at once.
+-- What waits of this job is announced again, as much as may run at once: a worker takes one task
+-- per wake-up.
 WITH ready AS (
-    SELECT t.id, t.runtime
+    SELECT t.id, t.runtime, (row_number() OVER (PARTITION BY t.runtime) - 1) / 500 AS chunk
       FROM jobs j CROSS JOIN LATERAL (
            SELECT id, runtime FROM tasks
             WHERE job_id = j.id AND runtime = j.runtime
@@ -25,4 +34,4 @@ WITH ready AS (
 )
 INSERT INTO outbox (kind, payload)
 SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id))
-  FROM ready GROUP BY runtime;
+  FROM ready GROUP BY runtime, chunk;

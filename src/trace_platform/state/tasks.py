@@ -123,9 +123,9 @@ async def reap(tx: Tx, task_ids: Sequence[UUID]) -> list[Row]:
     return rows
 
 
-async def requeue_due(tx: Tx, limit: int, announce_again_s: float) -> list[UUID]:
-    rows = await _sql.requeue_due(tx, limit=limit, announce_again_s=announce_again_s)
-    return [row["id"] for row in rows]
+async def requeue_due(tx: Tx, limit: int, announce_again_s: float) -> list[Row]:
+    rows: list[Row] = await _sql.requeue_due(tx, limit=limit, announce_again_s=announce_again_s)
+    return rows
 
 
 async def cancel(tx: Tx, org_id: UUID, task_id: UUID) -> str | None:

@@ -72,7 +72,7 @@ WITH RECURSIVE waiting AS (
                        WHERE d.org_id = j.org_id AND d.dag_name = j.dag_name
                          AND d.job_name = j.name AND d.output_index < cardinality(j.outputs))
       FROM chosen c, jobs j
-     WHERE t.id = c.id AND t.status = 'Queued' AND j.id = t.job_id
+     WHERE t.id = c.id AND t.status = 'Queued' AND NOT t.pending_backpressure AND j.id = t.job_id
     RETURNING t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.timeout_seconds,
               j.heartbeat_timeout_seconds
 ), started AS (
@@ -107,7 +107,7 @@ WITH held AS MATERIALIZED (
       FROM held h, jobs j
      WHERE t.id = h.id AND j.id = t.job_id
        AND clock_timestamp() < t.started_at + make_interval(secs => j.timeout_seconds + :grace_s)
-    RETURNING t.id, t.attempt, t.lease_token, t.lease_expires_at, t.cancel_requested_at, j.id AS job_id,
+    RETURNING t.id, t.attempt, t.lease_token, t.priority, t.lease_expires_at, t.cancel_requested_at, j.id AS job_id,
               j.activation, j.org_id, j.dag_name, j.name AS job_name
 ), resumed AS (
     UPDATE task_attempts a
@@ -124,13 +124,13 @@ SELECT e.id, e.attempt, e.lease_token, e.lease_expires_at,
                               WHERE v.job_id = e.job_id) THEN 'drain'
             WHEN EXISTS (SELECT FROM job_holds h
                           WHERE h.org_id = e.org_id AND h.dag_name = e.dag_name
-                            AND h.job_name = e.job_name) THEN 'pause'
+                            AND h.job_name = e.job_name AND h.from_rank <= e.priority) THEN 'pause'
             ELSE 'continue' END AS directive
   FROM extended e;
 
 -- name: hold_fences
 -- The rows stay locked until the transaction ends, so nothing can overtake what follows.
-SELECT t.*, j.max_concurrency
+SELECT t.id, t.org_id, t.job_id, t.attempt, t.lease_token, t.inputs, t.outputs, j.max_concurrency
   FROM tasks t
   JOIN unnest(:task_ids::uuid[], :attempts::integer[], :lease_tokens::uuid[])
        AS g (task_id, attempt, lease_token)
@@ -254,7 +254,9 @@ WITH due AS MATERIALIZED (
      WHERE a.task_id = r.id AND a.attempt = r.attempt
     RETURNING a.task_id, a.attempt, a.worker_id
 )
-SELECT e.task_id, e.attempt, e.worker_id, r.job_id FROM ended e JOIN reaped r ON r.id = e.task_id;
+SELECT j.org_id AS org, j.dag_name AS dag, j.name AS job, e.task_id AS task, e.attempt,
+       e.worker_id AS worker, r.job_id
+  FROM ended e JOIN reaped r ON r.id = e.task_id JOIN jobs j ON j.id = r.job_id;
 
 -- name: requeue_due
 -- Failed -> Queued when its time to retry has come; a Queued task whose wake-up seems lost is
@@ -279,9 +281,9 @@ WITH retries AS MATERIALIZED (
            -- Ever rarer: a long queue is no sign of a lost message.
            announce_again_at = clock_timestamp() + make_interval(
                secs => least(3600, :announce_again_s * 2 ^ least(t.announcements, 10)))
-      FROM (SELECT id FROM retries UNION ALL SELECT id FROM unheard) due
+      FROM (SELECT id, true AS retried FROM retries UNION ALL SELECT id, false FROM unheard) due
      WHERE t.id = due.id
-    RETURNING t.id, t.job_id, t.runtime, t.priority, t.queued_at
+    RETURNING t.id, t.job_id, t.runtime, t.priority, t.queued_at, due.retried
 ), told AS (
     SELECT q.id, q.runtime, j.max_concurrency,
            row_number() OVER (PARTITION BY q.job_id ORDER BY q.priority, q.queued_at) AS n
@@ -291,7 +293,7 @@ WITH retries AS MATERIALIZED (
     SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id))
       FROM told WHERE max_concurrency IS NULL OR n <= max_concurrency GROUP BY runtime
 )
-SELECT id FROM queued;
+SELECT id, retried FROM queued;
 
 -- name: cancel_task^
 -- Queued or waiting to retry: over at once. Running: the next heartbeat tells the worker.

@@ -17,7 +17,6 @@ from trace_platform.domain.errors import (
     TaskCanceled,
     TaskTimedOut,
     TraceError,
-    Unavailable,
     WorkerStopped,
 )
 from trace_platform.operators import registry
@@ -25,70 +24,71 @@ from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.wire.task import (
     Claimed,
     CompleteRequest,
-    CompleteResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     Progress,
 )
 from trace_platform.worker.attempt_log import AttemptLog
-from trace_platform.worker.dispatcher_client import DispatcherClient, insist
 from trace_platform.worker.resources import Resources
 
-# A finished attempt outlives a long outage of the dispatcher rather than being thrown away.
-REPORT_FOR_S = 3600.0
+log = structlog.get_logger()
 
 
 class Attempt:
-    """Runs in a thread of its own; `beat` and `stop` are called from others."""
+    """Runs in a thread of its own; all the other methods may be called from others."""
 
-    def __init__(
-        self, claimed: Claimed, dispatcher: DispatcherClient, resources: Resources
-    ) -> None:
+    def __init__(self, claimed: Claimed, resources: Resources) -> None:
         self.claimed = claimed
         self.tag = f"trace-{claimed.task.task_id}-{claimed.attempt}"
-        self._dispatcher = dispatcher
+        # Once another attempt owns the task, nobody wants to hear of this one.
+        self.is_lost = False
+        self.has_ended = False
         self._resources = resources
-        self._deadline = time.monotonic() + claimed.task.timeout_seconds
+        self._started = time.monotonic()
+        self._took_s = 0.0
         self._stop_reason: TraceError | None = None
-        self._fence_lost = threading.Event()
         self._go_on = threading.Event()
         self._go_on.set()
         self._draining = False
         self._beats = 0
-        job = claimed.task.job
-        self._log = structlog.get_logger().bind(
-            org=str(claimed.task.org_id),
-            dag=job.dag_name,
-            job=job.name,
-            task=str(claimed.task.task_id),
-            attempt=claimed.attempt,
-        )
         self.log = AttemptLog(self._log, resources.store, claimed.task.log_uri)
 
-    def run(self) -> None:
-        started = time.monotonic()
-        report = self._outcome().model_copy(update={"has_log": self.log.save()})
-        took_s = round(time.monotonic() - started, 3)
-        try:
-            self._say_ended(self._report(report), took_s)
-        except StaleFence:
-            self._log.warning("attempt_lost_its_task", seconds=took_s)
-        except TraceError as error:
+    @property
+    def _log(self) -> Any:
+        task = self.claimed.task
+        return log.bind(
+            org=str(task.org_id),
+            dag=task.job.dag_name,
+            job=task.job.name,
+            task=str(task.task_id),
+            attempt=task.attempt,
+        )
+
+    def run(self) -> CompleteRequest:
+        """How it ended, to be reported."""
+        report = self._outcome()
+        self.has_ended = True
+        self._took_s = round(time.monotonic() - self._started, 3)
+        return report
+
+    def say_ended(self, report: CompleteRequest, error: TraceError | None) -> None:
+        """In the log, once the Dispatcher has answered."""
+        if isinstance(error, StaleFence):
+            self._log.warning("attempt_lost_its_task", seconds=self._took_s)
+        elif error is not None:
             # The reaper finds it, and another attempt does the work again.
             self._log.error("attempt_not_reported", code=error.code, reason=error.message)
-
-    def _say_ended(self, report: CompleteRequest, took_s: float) -> None:
-        if report.status == "Completed":
-            self._log.info("attempt_completed", seconds=took_s)
-            return
-        why = {"code": report.error_code, "reason": report.error_message}
-        self._log.warning("attempt_failed", status=report.status, seconds=took_s, **why)
+        elif report.status == "Completed":
+            self._log.info("attempt_completed", seconds=self._took_s)
+        else:
+            why = {"code": report.error_code, "reason": report.error_message}
+            self._log.warning("attempt_failed", status=report.status, seconds=self._took_s, **why)
 
     def beat_every_s(self, at_most_s: float) -> float:
         return min(self.claimed.task.heartbeat_timeout_seconds / 3, at_most_s)
 
     def beat(self) -> HeartbeatRequest:
-        """What the next heartbeat says of this attempt. Those that end sooner log their end only."""
+        """What the next heartbeat says of this attempt. One that ends sooner logs its end only."""
         if not self._beats:
             self._log.info("attempt_runs", operator=self.claimed.task.operator)
         self._beats += 1
@@ -100,7 +100,7 @@ class Attempt:
     def heard(self, answer: HeartbeatResponse | TraceError) -> None:
         """Only a lost fence or a directive stops the work, never an outage."""
         if isinstance(answer, StaleFence):
-            self._fence_lost.set()
+            self.is_lost = True
             self.stop(answer)
         elif isinstance(answer, TraceError):
             self._log.warning("heartbeat_refused", code=answer.code, reason=answer.message)
@@ -114,8 +114,8 @@ class Attempt:
                 self._go_on.set()
 
     def stop_when_late(self) -> None:
-        if time.monotonic() > self._deadline:
-            limit = self.claimed.task.timeout_seconds
+        limit = self.claimed.task.timeout_seconds
+        if time.monotonic() > self._started + limit:
             self.stop(TaskTimedOut(f"ran longer than {limit:g} s", hint="raise timeout_seconds"))
 
     def stop(self, reason: TraceError) -> None:
@@ -125,16 +125,12 @@ class Attempt:
         self._go_on.set()
         self._resources.spark.cancel(self.tag)
 
-    def hand_back(self) -> None:
+    def hand_back(self) -> CompleteRequest:
         """Give the task back before the operator has noticed: what it still writes nobody reads."""
         reason = WorkerStopped("the worker was stopped")
         self.stop(reason)
-        try:
-            self._dispatcher.complete(self._failed(reason))
-        except TraceError as error:
-            # Ended by itself meanwhile, or the dispatcher is away: then its lease runs out.
-            self._log.info("not_handed_back", code=error.code)
-        self._fence_lost.set()
+        self.is_lost = True
+        return self.failed(reason)
 
     def _check(self) -> None:
         """Waits here while the attempt is to pause."""
@@ -146,15 +142,19 @@ class Attempt:
         try:
             result = self._run_operator()
         except TraceError as error:
-            return self._failed(self._stop_reason or error)
+            return self.failed(self._stop_reason or error)
         except Exception as error:
             if self._stop_reason is None:
-                self.log.logger.error("operator_crashed", traceback=traceback.format_exc())
-            return self._failed(self._stop_reason or _crash(error))
+                self.log.error("operator_crashed", traceback=traceback.format_exc())
+            return self.failed(self._stop_reason or _crash(error))
         if self._stop_reason is not None:
-            return self._failed(self._stop_reason)
+            return self.failed(self._stop_reason)
         return CompleteRequest(
-            **self._fence(), status="Completed", outputs=result.outputs, events=result.events
+            **self._fence(),
+            status="Completed",
+            outputs=result.outputs,
+            events=result.events,
+            has_log=self.log.save(),
         )
 
     def _run_operator(self) -> Result:
@@ -177,11 +177,11 @@ class Attempt:
                     rpc_url=self._resources.rpc_url,
                     check=self._check,
                     draining=lambda: self._draining,
-                    log=self.log.logger,
+                    log=self.log,
                 )
             )
 
-    def _failed(self, error: TraceError) -> CompleteRequest:
+    def failed(self, error: TraceError) -> CompleteRequest:
         message = error.message + (f" ({error.hint})" if error.hint else "")
         return CompleteRequest(
             **self._fence(),
@@ -190,30 +190,8 @@ class Attempt:
             error_message=_storable(message)[:20_000],
             retryable=error.retryable,
             interrupted=isinstance(error, WorkerStopped),
+            has_log=self.log.save(),
         )
-
-    def _report(self, report: CompleteRequest) -> CompleteRequest:
-        """The report that was accepted: a completion that is refused (a bad manifest, an overlap)
-        makes the attempt fail."""
-        if self._fence_lost.is_set():
-            raise StaleFence("the fence is lost")
-        try:
-            return self._insist(report)
-        except (StaleFence, Unavailable):
-            raise
-        except TraceError as error:
-            return self._insist(self._failed(error))
-
-    def _insist(self, report: CompleteRequest) -> CompleteRequest:
-        def call() -> CompleteResponse:
-            return self._dispatcher.complete(report)
-
-        insist(call, REPORT_FOR_S, self._pause)
-        return report
-
-    def _pause(self, seconds: float) -> None:
-        if self._fence_lost.wait(seconds):
-            raise StaleFence("the fence is lost")
 
     def _fence(self) -> dict[str, Any]:
         claimed = self.claimed

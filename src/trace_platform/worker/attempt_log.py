@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import MutableMapping
 from datetime import UTC, datetime
 from typing import Any
-
-import structlog
 
 from trace_platform.domain.errors import TraceError
 from trace_platform.domain.masking import masked
@@ -19,18 +16,25 @@ MAX_BYTES = 1 << 20
 
 
 class AttemptLog:
-    """`logger` is the operator's; `save` may be called from another thread, again and again."""
+    """Lines go to the process's log and are kept; `save` may be called again and again."""
 
     def __init__(self, log: Any, store: ObjectStore, uri: str) -> None:
+        self._log = log
         self._store = store
         self._uri = uri
         self._lock = threading.Lock()
         self._lines: list[str] = []
         self._bytes = 0
         self._saved = 0
-        self.logger = structlog.wrap_logger(
-            log, processors=[self._keep], wrapper_class=structlog.BoundLogger
-        )
+
+    def info(self, event: str, **facts: Any) -> None:
+        self._say("info", event, facts)
+
+    def warning(self, event: str, **facts: Any) -> None:
+        self._say("warning", event, facts)
+
+    def error(self, event: str, **facts: Any) -> None:
+        self._say("error", event, facts)
 
     def save(self) -> bool:
         """Whether the attempt has a log in the store. A store that refuses it costs the lines, not
@@ -41,21 +45,20 @@ class AttemptLog:
                     self._store.put(self._uri, "".join(self._lines).encode())
                     self._saved = len(self._lines)
                 except (TraceError, OSError) as error:
-                    structlog.get_logger().warning("attempt_log_lost", reason=str(error))
+                    self._log.warning("attempt_log_lost", reason=str(error))
             return self._saved > 0
 
-    def _keep(
-        self, _: Any, level: str, event: MutableMapping[str, Any]
-    ) -> tuple[tuple[str], dict[str, Any]]:
-        said = dict(event)
+    def _say(self, level: str, event: str, facts: dict[str, Any]) -> None:
+        getattr(self._log, level)(event, **facts)
         when = datetime.now(UTC).isoformat()
-        line = {"timestamp": when, "level": level, **masked(said)}
-        text = json.dumps(line, default=str) + "\n"
+        line = {"timestamp": when, "level": level, "event": event, **masked(facts)}
+        self._keep(json.dumps(line, default=str) + "\n")
+
+    def _keep(self, text: str) -> None:
         with self._lock:
             if self._bytes <= MAX_BYTES:
                 self._lines.append(text if self._bytes + len(text) <= MAX_BYTES else _CUT)
                 self._bytes += len(text)
-        return (said.pop("event", ""),), said
 
 
 _CUT = json.dumps({"level": "warning", "event": "log_cut", "max_bytes": MAX_BYTES}) + "\n"

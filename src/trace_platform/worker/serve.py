@@ -10,11 +10,12 @@ from queue import SimpleQueue
 
 import structlog
 
-from trace_platform.domain.errors import TraceError, Unavailable
+from trace_platform.domain.errors import OperatorCrashed, TraceError, Unavailable
 from trace_platform.drivers.queue import QueueReceiver
 from trace_platform.wire.task import Claimed, HeartbeatBatchRequest
 from trace_platform.worker.attempt import Attempt
 from trace_platform.worker.dispatcher_client import DispatcherClient
+from trace_platform.worker.reports import Reports
 from trace_platform.worker.resources import Resources
 
 log = structlog.get_logger()
@@ -30,6 +31,8 @@ MAX_BEAT_S = 5.0
 TICK_S = 0.25
 # A claim is a lease already: an attempt that ends at once needs no beat.
 FIRST_BEAT_S = 0.2
+# How long a worker that is nearly full waits for more room before it asks for tasks.
+GATHER_S = 0.005
 # A claim with all payloads of a very wide worker would be a large answer.
 MAX_CLAIM = 100
 
@@ -54,10 +57,12 @@ class Worker:
         self._resources = resources
         self._stopping = threading.Event()
         self._ended = threading.Event()
-        self._running: dict[Attempt, threading.Event] = {}
+        self._running: set[Attempt] = set()
         self._launched: SimpleQueue[Attempt] = SimpleQueue()
         self._threads = 0
         self._changed = threading.Condition()
+        self._ends = Reports(dispatcher.complete, self._settled, "ends")
+        self._commits = Reports(dispatcher.complete, self._settled, "commits")
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Poll until SIGTERM or SIGINT, then stop the attempts that still run."""
@@ -85,7 +90,9 @@ class Worker:
     def _room(self) -> int:
         """How many attempts more there is room for; waits a little while there is none."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._running) < self._slots, WAIT_S)
+            if self._changed.wait_for(lambda: len(self._running) < self._slots, WAIT_S):
+                # Short tasks end in swarms: a moment later there is room for several of them.
+                self._changed.wait_for(lambda: len(self._running) <= self._slots // 2, GATHER_S)
             return self._slots - len(self._running)
 
     def _take(self, room: int) -> None:
@@ -104,9 +111,9 @@ class Worker:
 
     def _launch(self, claimed: Claimed) -> None:
         """In a thread that waits for work, or in a new one: there are never more than slots."""
-        attempt = Attempt(claimed, self._dispatcher, self._resources)
+        attempt = Attempt(claimed, self._resources)
         with self._changed:
-            self._running[attempt] = threading.Event()
+            self._running.add(attempt)
             needed = len(self._running) > self._threads
             self._threads += needed
         self._launched.put(attempt)
@@ -118,13 +125,17 @@ class Worker:
         while True:
             attempt = self._launched.get()
             try:
-                attempt.run()
-            except BaseException:
+                report = attempt.run()
+            except BaseException as error:
                 log.exception("attempt_broke", task=attempt.tag)
-            finally:
-                with self._changed:
-                    self._running.pop(attempt).set()
-                    self._changed.notify()
+                report = attempt.failed(OperatorCrashed(type(error).__name__))
+            # Commits wait for the object store: the others need not wait with them.
+            (self._commits if report.outputs else self._ends).hand_in(attempt, report)
+
+    def _settled(self, attempts: list[Attempt]) -> None:
+        with self._changed:
+            self._running.difference_update(attempts)
+            self._changed.notify_all()
 
     def _heartbeats(self) -> None:
         """Three beats per lease, so that one lost beat costs nothing; all in one call."""
@@ -168,12 +179,21 @@ class Worker:
 
     def _drain(self) -> None:
         """Hand the work back at once, so that it can go on elsewhere."""
+        attempts = self._attempts()
+        log.info("worker_stopping", running=len(attempts))
+        self._hand_back([attempt for attempt in attempts if not attempt.has_ended])
         with self._changed:
-            running = dict(self._running)
-        log.info("worker_stopping", running=len(running))
-        for attempt in running:
-            attempt.hand_back()
-        deadline = time.monotonic() + STOP_GRACE_S
-        for ended in running.values():
-            ended.wait(max(0.0, deadline - time.monotonic()))
+            # What has ended is still to be reported.
+            self._changed.wait_for(lambda: not self._running, STOP_GRACE_S)
+        self._ends.stop()
+        self._commits.stop()
         self._ended.set()
+
+    def _hand_back(self, attempts: list[Attempt]) -> None:
+        if not attempts:
+            return
+        try:
+            self._dispatcher.complete([attempt.hand_back() for attempt in attempts])
+        except TraceError as error:
+            # The dispatcher is away: then their leases run out.
+            log.info("not_handed_back", code=error.code)

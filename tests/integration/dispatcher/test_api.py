@@ -103,6 +103,17 @@ async def test_an_attempt_beats_emits_and_completes_over_http(
         ("GET", "/v1/tasks", None),
         ("POST", "/v1/sources/chain/request/trigger", {"start": 0, "end": 1}),
         ("POST", f"/v1/tasks/{uuid4()}/cancel", None),
+        ("POST", f"/v1/tasks/{uuid4()}/retry", None),
+        ("GET", f"/v1/tasks/{uuid4()}", None),
+        ("GET", f"/v1/tasks/{uuid4()}/logs", None),
+        ("GET", "/v1/events", None),
+        ("POST", "/v1/events", {"dataset": "blocks", "events": [{"cursor": 1}]}),
+        ("POST", "/v1/jobs/chain/split/pause", None),
+        ("POST", "/v1/jobs/chain/split/resume", None),
+        ("GET", "/v1/queues", None),
+        ("GET", "/v1/why/chain.split", None),
+        ("GET", "/v1/health", None),
+        ("GET", "/metrics", None),
     ],
 )
 async def test_nothing_answers_without_the_right_secret(
@@ -240,6 +251,9 @@ async def test_unknown_things_are_not_found(http: httpx.AsyncClient, plane: Cont
         ("POST", "/v1/sources/nothing/request/trigger", {"start": 0, "end": 1}),
         ("POST", "/v1/sources/chain/nothing/trigger", {"start": 0, "end": 1}),
         ("POST", f"/v1/tasks/{uuid4()}/cancel", None),
+        ("POST", f"/v1/tasks/{uuid4()}/retry", None),
+        ("GET", "/v1/why/chain.nothing", None),
+        ("POST", "/v1/jobs/nothing/split/pause", None),
         ("GET", "/nowhere", None),
     ):
         response = await http.request(method, path, json=body, headers=USER)
@@ -267,6 +281,9 @@ async def test_values_that_postgres_cannot_hold_are_bad_input(
     for method, path, body in (
         ("GET", "/v1/dags/%00", None),
         ("GET", "/v1/tasks?dag_name=%00", None),
+        ("GET", "/v1/events?dataset=%00", None),
+        ("GET", "/v1/why/%00.x", None),
+        ("POST", "/v1/jobs/%00/x/pause", None),
         ("POST", "/v1/sources/%00/x/trigger", {"start": 0, "end": 1}),
     ):
         response = await http.request(method, path, json=body, headers=USER)

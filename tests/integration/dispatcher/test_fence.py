@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
 from tests.support.control_plane import ControlPlane, fence_fields, range_event, stage
 from trace_platform.dispatcher.cancel_task import cancel_task
+from trace_platform.dispatcher.complete_task import complete_tasks
 from trace_platform.dispatcher.reap_leases import reap_leases
 from trace_platform.dispatcher.record_events import record_events
 from trace_platform.dispatcher.requeue_failed import requeue_failed
@@ -22,8 +25,11 @@ from trace_platform.domain.errors import (
     PartitionOverlap,
     StaleFence,
 )
+from trace_platform.domain.fence import Fence
+from trace_platform.state import tasks
+from trace_platform.state.tasks import Ending
 from trace_platform.wire.manifest import MANIFEST_NAME, SUCCESS_NAME
-from trace_platform.wire.task import Claimed, EventsRequest, NotClaimed
+from trace_platform.wire.task import Claimed, CompleteRequest, EventsRequest, NotClaimed
 
 pytestmark = pytest.mark.anyio
 
@@ -49,6 +55,10 @@ async def reaped(plane: ControlPlane) -> Claimed:
     return claimed
 
 
+async def announced(plane: ControlPlane) -> list[UUID]:
+    return [row["id"] for row in await requeue_failed(plane.me.state)]
+
+
 async def replaced(plane: ControlPlane) -> tuple[Claimed, Claimed]:
     """A reaped attempt and the newer one that took its place."""
     old = await reaped(plane)
@@ -58,6 +68,54 @@ async def replaced(plane: ControlPlane) -> tuple[Claimed, Claimed]:
     new = await plane.claimed(task_id, "worker-2")
     assert new.attempt == old.attempt + 1
     return old, new
+
+
+BROKEN = {
+    "another task": lambda f: replace(f, task_id=uuid4()),
+    "another attempt": lambda f: replace(f, attempt=f.attempt + 1),
+    "another token": lambda f: replace(f, lease_token=uuid4()),
+}
+
+
+async def statement(plane: ControlPlane, name: str, fence: Fence) -> object:
+    """One statement of the fence by itself, without the checks that verbs make before it."""
+    async with plane.me.state.transaction() as tx:
+        if name == "finish":
+            return await tasks.finish(tx, [Ending(fence, "Completed")])
+        if name == "fail":
+            return await tasks.fail(tx, [Ending(fence, "Failed")], 1.0)
+        if name == "extend":
+            return await tasks.extend_leases(tx, [(fence, {"done": 1, "total": 2})], 60)
+        return await tasks.hold_fences(tx, [fence])
+
+
+@pytest.mark.parametrize("name", ["finish", "fail", "extend", "hold"])
+@pytest.mark.parametrize("broken", BROKEN)
+async def test_each_statement_guards_itself(plane: ControlPlane, name: str, broken: str) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    # A second attempt of another task, so that a missing predicate has something to hit.
+    other = await plane.claimed(await plane.queued_ingest(20, 29))
+    before = everything(plane)
+    assert not await statement(plane, name, BROKEN[broken](claimed.fence))
+    mixed = replace(claimed.fence, lease_token=other.lease_token)
+    assert not await statement(plane, name, mixed)
+    assert everything(plane) == before
+    assert await statement(plane, name, claimed.fence)
+
+
+@pytest.mark.parametrize("name", ["finish", "fail", "extend", "hold"])
+async def test_each_statement_refuses_an_attempt_that_ended(plane: ControlPlane, name: str) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    await plane.complete(claimed, status="Failed", error_code="x", retryable=False)
+    before = everything(plane)
+    assert not await statement(plane, name, claimed.fence)
+    assert everything(plane) == before
+
+
+@pytest.mark.parametrize("name", ["finish", "fail", "extend", "hold"])
+async def test_each_statement_accepts_a_reaped_attempt(plane: ControlPlane, name: str) -> None:
+    claimed = await reaped(plane)
+    assert await statement(plane, name, claimed.fence)
 
 
 def broken_fences(claimed: Claimed) -> list[dict[str, Any]]:
@@ -203,7 +261,9 @@ async def test_any_number_of_clean_stops_costs_no_attempt(plane: ControlPlane) -
         claimed = await plane.claimed(task_id)
         assert claimed.attempt == attempt
         await plane.complete(claimed, status="Failed", interrupted=True)
-        assert await requeue_failed(plane.me.state) == [task_id], "and it is due at once"
+        assert [row["id"] for row in await requeue_failed(plane.me.state)] == [task_id], (
+            "and it is due at once"
+        )
     await plane.complete(await plane.claimed(task_id))
 
 
@@ -233,7 +293,7 @@ async def test_a_lost_wake_up_is_sent_again(plane: ControlPlane) -> None:
     assert await requeue_failed(plane.me.state) == []
     for _ in range(2):
         plane.sql("UPDATE tasks SET announce_again_at = clock_timestamp() WHERE status = 'Queued'")
-        assert await requeue_failed(plane.me.state) == [task_id]
+        assert await announced(plane) == [task_id]
         assert await requeue_failed(plane.me.state) == [], "once, and then ever more rarely"
         await plane.settle()
         assert plane.wake_ups() == [task_id]
@@ -379,3 +439,54 @@ async def commit(plane: ControlPlane, start: int, end: int) -> Any:
     claimed = await plane.claimed(await plane.queued_ingest(start, end))
     await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, start, end)])
     return claimed.task.task_id
+
+
+async def test_a_batch_ends_the_good_and_names_the_bad(plane: ControlPlane) -> None:
+    good = await plane.claimed(await plane.queued_ingest())
+    bad = await plane.claimed(await plane.queued_ingest(20, 29))
+    foreign = await plane.claimed(await plane.queued_ingest(40, 49))
+    event = range_event(good, 0, 9) | {"dataset_uuid": uuid4()}
+    answers = await complete_tasks(
+        plane.me.completing,
+        [
+            CompleteRequest(**fence_fields(good), status="Completed"),
+            CompleteRequest(**fence_fields(bad) | {"lease_token": uuid4()}, status="Completed"),
+            CompleteRequest(**fence_fields(foreign), status="Completed", events=[event]),
+            CompleteRequest(**fence_fields(good), status="Completed"),
+        ],
+    )
+    kinds = [type(answer).__name__ for answer in answers]
+    assert kinds == ["CompleteResponse", "StaleFence", "Forbidden", "CompleteResponse"]
+    statuses = {row["id"]: row["status"] for row in plane.sql("SELECT id, status FROM tasks")}
+    assert statuses[good.task.task_id] == "Completed"
+    assert statuses[bad.task.task_id] == statuses[foreign.task.task_id] == "Running"
+
+
+async def test_a_repeated_claim_cannot_take_what_runs(plane: ControlPlane) -> None:
+    """Ten at once for one task: the claim's own predicate, not luck, lets one through."""
+    task_id = await plane.queued_ingest()
+    answers = await asyncio.gather(*(plane.claim(task_id, f"w{n}") for n in range(10)))
+    assert [type(a).__name__ for a in answers].count("Claimed") == 1
+    (row,) = plane.sql("SELECT attempt FROM tasks WHERE id = %s", task_id)
+    assert row["attempt"] == 1
+
+
+async def test_a_claim_that_waited_for_a_cancel_gets_nothing(plane: ControlPlane) -> None:
+    """The cancel is not committed when the claim looks, and is when the claim writes."""
+    task_id = await plane.queued_ingest()
+    with psycopg.connect(plane.owner_dsn) as other:
+        other.execute(
+            "UPDATE tasks SET status = 'Canceled', cancel_requested_at = now() WHERE id = %s",
+            (task_id,),
+        )
+        claim = asyncio.create_task(plane.claim(task_id))
+        await plane.blocked(claim)
+        other.commit()
+    assert await claim == NotClaimed(reason="Canceled")
+
+
+async def test_a_lease_that_was_extended_meanwhile_is_not_reaped(plane: ControlPlane) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    async with plane.me.state.transaction() as tx:
+        assert await tasks.reap(tx, [claimed.task.task_id]) == []
+    await plane.complete(claimed)

@@ -29,7 +29,7 @@ class PgQueueSender:
         self._database = database
 
     async def send(self, queue: str, bodies: Sequence[dict[str, Any]]) -> None:
-        async with self._database.transaction() as tx:
+        async with self._database.statement() as tx:
             await tx.execute(
                 "SELECT queue.send(%s, %s), pg_notify(%s, %s)",
                 (queue, Jsonb(list(bodies)), _CHANNEL, queue),

@@ -62,6 +62,7 @@ ALTER TABLE partition_versions DROP CONSTRAINT partition_versions_task_id_fkey;
 ALTER TABLE events DROP CONSTRAINT events_org_id_fkey, DROP CONSTRAINT events_dataset_uuid_fkey,
     DROP CONSTRAINT events_dataset_version_fkey;
 CREATE INDEX events_by_dataset ON events (dataset_uuid, id);
+CREATE INDEX events_by_age ON events USING brin (recorded_at);
 
 -- The newest cursor of a generation that lives in a table instead of files.
 ALTER TABLE dataset_versions

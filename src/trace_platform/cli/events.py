@@ -1,0 +1,113 @@
+"""`trace events`: what was recorded, and an event by hand."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from trace_platform.app import control_client
+from trace_platform.app.home import Home
+from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.words import clock, printable, scope_of, wide_console
+from trace_platform.wire.control import EventRecord
+
+# What `wire` accepts; beyond it no block and no cursor lies.
+_MOST = 2**62
+
+events = typer.Typer(
+    help="Show events, or emit one.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+Dataset = Annotated[
+    str, typer.Argument(help="A published name, a uuid, or an output as DAG.JOB.OUTPUT.")
+]
+
+
+@events.command("list")
+def list_events(
+    dataset: Annotated[
+        str | None, typer.Argument(help="Only of this dataset: a name, a uuid, or DAG.JOB.OUTPUT.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The newest events first."""
+    found = control_client.events(Home.at(home), dataset, limit)
+    if as_json:
+        typer.echo(found.model_dump_json())
+        return
+    console = wide_console()
+    if not found.events:
+        console.print(f"no events of {dataset} yet" if dataset else "no events yet", markup=False)
+        return
+    table = Table("event", "dataset", "update", "recorded (UTC)", "routed", "by task", box=None)
+    for event in found.events:
+        table.add_row(*_cells(event))
+    console.print(table)
+
+
+@events.command()
+def emit(
+    dataset: Dataset,
+    cursor: Annotated[
+        int | None, typer.Option(help="Everything up to here is there.", min=0, max=_MOST)
+    ] = None,
+    start: Annotated[
+        int | None, typer.Option("--from", help="First block of a partition.", min=0, max=_MOST)
+    ] = None,
+    end: Annotated[
+        int | None, typer.Option("--to", help="Its last block, included.", min=0, max=_MOST)
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="The key of a partition that is no block range.")
+    ] = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Emit an event of a dataset, as its source would. The same event twice changes nothing."""
+    scope = _scope(cursor, start, end, key)
+    answer = control_client.emit(Home.at(home), dataset, scope)
+    if as_json:
+        typer.echo(answer.model_dump_json())
+    elif answer.accepted:
+        typer.echo(f"{dataset}: {scope_of(scope)} is recorded")
+    else:
+        typer.echo(f"{dataset}: {scope_of(scope)} was recorded before: nothing to do")
+
+
+def _scope(
+    cursor: int | None, start: int | None, end: int | None, key: str | None
+) -> dict[str, Any]:
+    ranged = start is not None or end is not None
+    if (cursor is not None) + ranged + (key is not None) != 1:
+        raise typer.BadParameter("give one of: --cursor N, --from A --to B, --key K")
+    if cursor is not None:
+        return {"cursor": cursor}
+    if key is not None:
+        return {"partition_key": key}
+    if start is None or end is None:
+        raise typer.BadParameter("--from and --to come together")
+    return {"partition_key": f"{start}-{end}", "start": start, "end": end}
+
+
+def _cells(event: EventRecord) -> tuple[str, ...]:
+    named = event.dataset_name or f"{event.dag_name}.{event.job_name}.{event.output_index}"
+    routed = "not yet" if event.routed_at is None else "yes"
+    if not event.current:
+        routed = "older generation"
+    scope = scope_of({"cursor": event.cursor, "partition_key": event.partition_key})
+    task = str(event.producer_task_id or "-")
+    return (
+        str(event.event_id),
+        named,
+        escape(printable(scope)),
+        clock(event.recorded_at),
+        routed,
+        task,
+    )

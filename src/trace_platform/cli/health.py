@@ -1,0 +1,23 @@
+"""`trace health`: the alerts that every instance should have."""
+
+from __future__ import annotations
+
+import typer
+
+from trace_platform.app import control_client
+from trace_platform.app.home import Home
+from trace_platform.cli.options import HomeOption, JsonOption
+
+
+def health(home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Check queues, failures, sources and workers. Exit code 1: something is wrong."""
+    found = control_client.health(Home.at(home))
+    if as_json:
+        typer.echo(found.model_dump_json())
+    else:
+        for rule in found.rules:
+            level = (
+                typer.style("FIRE", fg="red") if rule.firing else typer.style("ok  ", fg="green")
+            )
+            typer.echo(f"{level}  {rule.code:<20} {rule.text}")
+    raise typer.Exit(1 if found.firing else 0)

@@ -1,0 +1,57 @@
+"""How commands read names, and say figures and what strangers wrote."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+
+from trace_platform.cli.status import duration
+from trace_platform.domain.errors import BadInput
+
+_NO_TERMINAL_WIDTH = 10_000
+
+
+def job_of(name: str) -> tuple[str, str]:
+    """DAG and job of `DAG.JOB`."""
+    dag, dot, job = name.partition(".")
+    if not (dag and dot and job):
+        raise BadInput(
+            f"'{name}' does not name a job", hint="name it as DAG.JOB, such as chain.split"
+        )
+    return dag, job
+
+
+def wide_console() -> Console:
+    """For tables. A pipe has no width: nothing is cut or wrapped there."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_NO_TERMINAL_WIDTH)
+
+
+def printable(text: str) -> str:
+    """Errors and logs may hold terminal escapes: they are shown, never sent."""
+    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+
+
+def seconds(value: float | None) -> str:
+    """'-' when there is none; fractions below a minute."""
+    if value is None:
+        return "-"
+    return duration(value) if value >= 60 else f"{max(value, 0.0):.1f}s"
+
+
+def ago(moment: datetime | None) -> str:
+    if moment is None:
+        return "-"
+    return f"{seconds((datetime.now(UTC) - moment).total_seconds())} ago"
+
+
+def clock(moment: datetime | None) -> str:
+    return "-" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def scope_of(update: dict[str, Any]) -> str:
+    """What an update is about: a partition, or a cursor."""
+    found = update.get("partition_key")
+    return str(update.get("cursor", "") if found is None else found)

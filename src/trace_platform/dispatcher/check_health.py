@@ -1,0 +1,115 @@
+"""The alerts that every instance should have, as rules over what is alive now."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from uuid import UUID
+
+from trace_platform.dispatcher.list_queues import job_queues
+from trace_platform.dispatcher.words import duration, tasks
+from trace_platform.domain.runtimes import Runtimes
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Row
+from trace_platform.state import overview
+from trace_platform.wire.control import Health, HealthRule, JobQueue
+
+MAX_QUEUE_DEPTH = 1_000
+MAX_FAILURE_RATE = 0.05
+# Among fewer, one failure would be an alarm.
+MIN_ENDED = 20
+FAILURES_WITHIN_S = 900.0
+MAX_SILENCE_S = 120.0
+
+
+async def check_health(state: Database, runtimes: Runtimes, org_id: UUID) -> Health:
+    async with overview.snapshot(state) as tx:
+        queues = list((await job_queues(tx, org_id)).values())
+        ends = await overview.recent_ends(tx, org_id, FAILURES_WITHIN_S)
+        silences = await overview.source_silences(tx, org_id)
+        workers = await overview.workers(tx)
+    rules = [
+        _queue_depth(queues),
+        _failure_rate(ends),
+        _source_heartbeat(silences),
+        _workers_at_capacity(queues, workers, runtimes),
+    ]
+    return Health(firing=any(rule.firing for rule in rules), rules=rules)
+
+
+def _queue_depth(queues: list[JobQueue]) -> HealthRule:
+    depths: dict[str, int] = defaultdict(int)
+    for queue in queues:
+        depths[queue.runtime] += queue.ready
+    runtime, depth = max(depths.items(), key=lambda item: item[1], default=("", 0))
+    return HealthRule(
+        code="queue_depth",
+        firing=depth > MAX_QUEUE_DEPTH,
+        value=depth,
+        limit=MAX_QUEUE_DEPTH,
+        text=f"{tasks(depth)} ready for {runtime}" if depth else "nothing waits",
+    )
+
+
+def _failure_rate(ends: Row) -> HealthRule:
+    rate = ends["failed"] / ends["ended"] if ends["ended"] else 0.0
+    enough = ends["ended"] >= MIN_ENDED
+    text = f"{ends['failed']:,} of {tasks(ends['ended'])} failed that ended within 15 minutes"
+    return HealthRule(
+        code="failure_rate",
+        firing=enough and rate > MAX_FAILURE_RATE,
+        value=rate,
+        limit=MAX_FAILURE_RATE,
+        text=text if enough else f"{text}: too few to judge",
+    )
+
+
+def _source_heartbeat(silences: list[Row]) -> HealthRule:
+    worst = silences[0] if silences else None
+    silent_s = max(worst["silent_s"], 0.0) if worst else 0.0
+    name = f"{worst['dag_name']}.{worst['job_name']}" if worst else ""
+    return HealthRule(
+        code="source_heartbeat",
+        firing=silent_s > MAX_SILENCE_S,
+        value=silent_s,
+        limit=MAX_SILENCE_S,
+        text=f"{name} was heard {duration(silent_s)} ago" if worst else "no source runs",
+    )
+
+
+def _workers_at_capacity(
+    queues: list[JobQueue], workers: list[Row], runtimes: Runtimes
+) -> HealthRule:
+    """What is on hold or at its own limit waits for something else than a worker."""
+    waiting: dict[str, int] = defaultdict(int)
+    for queue in queues:
+        if could_start(queue):
+            waiting[queue.runtime] += queue.ready
+    polled = {runtime.name for runtime in runtimes if runtime.kind == "queue"}
+    full = {r: n for r, n in waiting.items() if n and r in polled and not free_slots(workers, r)}
+    return HealthRule(
+        code="workers_at_capacity",
+        firing=bool(full),
+        value=sum(full.values()),
+        limit=0,
+        text="; ".join(_full(r, n, workers) for r, n in sorted(full.items()))
+        or "no task waits for a worker",
+    )
+
+
+def could_start(queue: JobQueue) -> bool:
+    """Whether its tasks would run if there were workers."""
+    held = any(queue.priority in hold.priorities for hold in queue.holds)
+    full = queue.max_concurrency is not None and queue.running >= queue.max_concurrency
+    return not held and not full
+
+
+def free_slots(workers: list[Row], runtime: str) -> int:
+    return sum(max(w["slots"] - w["running"], 0) for w in workers if w["runtime"] == runtime)
+
+
+def _full(runtime: str, waiting: int, workers: list[Row]) -> str:
+    alive = sum(worker["runtime"] == runtime for worker in workers)
+    wait = f"{tasks(waiting)} of {runtime} wait{'s' if waiting == 1 else ''}"
+    if not alive:
+        return f"{wait}, and no worker is alive"
+    return f"{wait}, and {'its worker is' if alive == 1 else f'all {alive} workers are'} full"

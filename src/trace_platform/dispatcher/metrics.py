@@ -1,0 +1,112 @@
+"""Figures for Prometheus: counted where things happen, measured where they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+
+# From "at once" to "an hour in the queue".
+_WAITS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
+
+_GAUGES = {
+    "trace_queue_depth": "Tasks that could start now.",
+    "trace_queue_oldest_age_seconds": "How long the oldest of them waits.",
+    "trace_queue_deferred": "Tasks that wait for the pressure on their job to fall.",
+    "trace_tasks_running": "Tasks that run.",
+    "trace_tasks_retrying": "Failed tasks that will run again.",
+    "trace_backpressure_level": "0: none. 1: the low priority is held back, 2: normal too, 3: all.",
+    "trace_job_holds": "What keeps the job from starting tasks: a user, or consumers behind.",
+    "trace_source_lag_seconds": "How long ago the source emitted its newest event.",
+    "trace_outbox_rows": "Side effects that are owed.",
+    "trace_outbox_lag_seconds": "How long the oldest of them is due.",
+    "trace_workers": "Workers that are alive.",
+    "trace_worker_slots": "Their slots, busy and free.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One figure of a gauge."""
+
+    name: str
+    value: float
+    labels: Mapping[str, str]
+
+
+class Metrics:
+    """A registry of its own. The gauges are replaced as a whole by each measurement, so a job that
+    vanished takes its figures along."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._samples: list[Sample] = []
+        self._registry.register(_Measured(self))
+        self._waits = Histogram(
+            "trace_task_queued_to_start_seconds",
+            "From queued to started, observed at the claim.",
+            buckets=_WAITS_S,
+            registry=self._registry,
+        )
+        self._expiries = Counter(
+            "trace_lease_expiries", "Attempts whose worker went silent.", registry=self._registry
+        )
+        self._retries = Counter(
+            "trace_task_retries", "Failed tasks that were queued again.", registry=self._registry
+        )
+        self._ends = Counter(
+            "trace_tasks_ended",
+            "Attempts that ended their task or failed, by how.",
+            ["status"],
+            registry=self._registry,
+        )
+        for status in ("Completed", "Failed", "Canceled"):
+            self._ends.labels(status)
+
+    def tasks_started(self, waited_s: Iterable[float]) -> None:
+        """Tasks were claimed that had been queued for so long."""
+        for seconds in waited_s:
+            self._waits.observe(max(seconds, 0.0))
+
+    def leases_expired(self, count: int) -> None:
+        self._expiries.inc(count)
+
+    def tasks_retried(self, count: int) -> None:
+        self._retries.inc(count)
+
+    def tasks_ended(self, statuses: Iterable[str]) -> None:
+        for status in statuses:
+            self._ends.labels(status).inc()
+
+    def measured(self, samples: Iterable[Sample]) -> None:
+        """What waits now; everything that was measured before is forgotten."""
+        self._samples = list(samples)
+
+    @property
+    def samples(self) -> list[Sample]:
+        return self._samples
+
+    def exposition(self) -> bytes:
+        """As Prometheus reads it."""
+        return generate_latest(self._registry)
+
+
+class _Measured:
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        by_name: dict[str, list[Sample]] = {name: [] for name in _GAUGES}
+        for sample in self._metrics.samples:
+            by_name[sample.name].append(sample)
+        for name, samples in by_name.items():
+            labels = list(samples[0].labels) if samples else []
+            family = GaugeMetricFamily(name, _GAUGES[name], labels=labels)
+            for sample in samples:
+                family.add_metric([sample.labels[label] for label in labels], sample.value)
+            yield family

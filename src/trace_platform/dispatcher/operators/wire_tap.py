@@ -1,0 +1,48 @@
+"""`wire_tap`: passes every event on to all outputs, and with `log` writes a line for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import structlog
+
+from trace_platform.dispatcher.operators.contract import Woken, relayed
+from trace_platform.drivers.postgres.queries import Tx
+from trace_platform.operators.contract import OperatorConfig
+from trace_platform.wire.task import DatasetEvent, TaskInput
+
+log = structlog.get_logger()
+
+
+class Config(OperatorConfig):
+    log: bool = False
+
+
+class WireTap:
+    name: ClassVar[str] = "wire_tap"
+    Config: ClassVar[type[OperatorConfig]] = Config
+    output_names: ClassVar[tuple[str, ...] | None] = None
+    # A partition that was committed again is passed on again.
+    repeats: ClassVar[bool] = True
+
+    @staticmethod
+    def problems(inputs: int, config: Any) -> Iterator[str]:
+        return iter(())
+
+    async def run(self, tx: Tx, task: Woken) -> list[DatasetEvent]:
+        config: Config = task.config
+        if config.log:
+            for given in task.inputs:
+                log.info("wire_tap", **_facts(task, given))
+        return [relayed(given, output) for output in task.outputs for given in task.inputs]
+
+
+def _facts(task: Woken, given: TaskInput) -> dict[str, Any]:
+    event = given.model_dump(mode="json", exclude_none=True, exclude={"files", "where"})
+    return {
+        "dag": task.job.dag_name,
+        "job": task.job.name,
+        "task_id": str(task.task_id),
+        **event,
+    }

@@ -1,0 +1,232 @@
+"""③ Tasks that no queue carries: the Dispatcher runs them itself, or has their function called."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import structlog
+from pydantic import ValidationError
+
+from trace_platform.dispatcher.complete_task import Completing, complete_task
+from trace_platform.dispatcher.invoke_task import Calls
+from trace_platform.dispatcher.operators import registry
+from trace_platform.dispatcher.operators.contract import EventOperator, Woken
+from trace_platform.dispatcher.publish_outbox import HIDE_S, POSTPONE_S
+from trace_platform.dispatcher.record_events import event_rows
+from trace_platform.domain.errors import (
+    InvalidConfig,
+    OperatorCrashed,
+    StaleFence,
+    TraceError,
+    Unavailable,
+)
+from trace_platform.domain.fence import Fence
+from trace_platform.domain.runtimes import Runtime, Runtimes
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.state import events, outbox, tasks
+from trace_platform.state.tasks import Ending
+from trace_platform.wire.task import CompleteRequest, JobRef, TaskInput
+
+log = structlog.get_logger()
+
+WORKER = "dispatcher"
+# Tasks of the Dispatcher's own that share a transaction.
+TOGETHER = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    state: Database
+    completing: Completing
+    runtimes: Runtimes
+    # The runtimes whose tasks a queue carries: not ours.
+    sent: Sequence[str]
+    calls: Calls
+    # Hears how long the tasks that start here had been queued.
+    started: Callable[[Iterable[float]], None] = lambda _: None
+
+
+async def run_direct(me: Direct, limit: int = 20) -> int:
+    """How many announcements were taken up. Safe in several dispatchers at once.
+
+    Our own tasks have ended when this returns. Functions are called meanwhile and after: those of
+    a runtime that has enough to do are left in the outbox.
+    """
+    others = [*me.sent, *me.calls.full]
+    async with me.state.statement() as tx:
+        rows = await outbox.claim(tx, limit, HIDE_S, others, sent=False)
+    for name, owed in _by_runtime(rows).items():
+        await _deal_with(me, name, owed)
+    return len(rows)
+
+
+def _by_runtime(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["payload"]["runtime"]].append(row)
+    return found
+
+
+async def _deal_with(me: Direct, name: str, rows: Sequence[Row]) -> None:
+    try:
+        runtime = _runtime(me, name)
+    except InvalidConfig as error:
+        log.warning("tasks_wait_for_their_runtime", reason=error.message, hint=error.hint)
+        await _postpone(me, rows)
+        return
+    if runtime.kind == "dispatcher":
+        await _run_own(me, name, [task_id for row in rows for task_id in _task_ids(row)])
+        await _settle(me, rows)
+        return
+    for row in rows:
+        me.calls.start(_call(me, runtime, row))
+
+
+def _runtime(me: Direct, name: str) -> Runtime:
+    runtime = me.runtimes.get(name)
+    if runtime.kind == "lambda" and runtime.url is None:
+        raise InvalidConfig(f"{name} has no invoker", hint=f"set [runtimes.{name}] url")
+    return runtime
+
+
+async def _call(me: Direct, runtime: Runtime, row: Row) -> None:
+    try:
+        await me.calls.invoke(runtime, _task_ids(row))
+        # Settled after the claims: a crash here repeats claims that are refused.
+        await _settle(me, [row])
+    except Unavailable as error:
+        # The row comes back by itself.
+        log.warning("invoking_waits", runtime=runtime.name, reason=error.message)
+    except Exception:
+        log.exception("row_cannot_be_invoked", outbox_id=row["id"])
+        await _postpone(me, [row])
+
+
+async def _run_own(me: Direct, name: str, task_ids: Sequence[UUID]) -> None:
+    for start in range(0, len(task_ids), TOGETHER):
+        chosen = task_ids[start : start + TOGETHER]
+        try:
+            await _run_together(me, name, chosen)
+        except Exception as error:
+            # One that fails must not take the others down with it: each alone, then.
+            log.warning("tasks_run_alone", reason=str(error).partition("\n")[0])
+            for task_id in chosen:
+                await _run_alone(me, name, task_id)
+
+
+async def _run_together(me: Direct, name: str, task_ids: Sequence[UUID]) -> None:
+    """From claim to end in one transaction, so that no crash can come between."""
+    async with me.state.transaction() as tx:
+        claimed = await tasks.claim(tx, name, [WORKER] * len(task_ids), task_ids)
+        ended = await _run(tx, claimed)
+    _note_started(me, claimed)
+    me.completing.ended("Completed" for _ in range(ended))
+
+
+async def _run_alone(me: Direct, name: str, task_id: UUID) -> None:
+    """Claimed for good before it runs, so that an attempt that fails is known to have been."""
+    async with me.state.transaction() as tx:
+        claimed = await tasks.claim(tx, name, [WORKER], [task_id])
+    _note_started(me, claimed)
+    for task in claimed:
+        try:
+            async with me.state.transaction() as tx:
+                ended = await _run(tx, [task])
+            me.completing.ended("Completed" for _ in range(ended))
+        except Exception as error:
+            with suppress(StaleFence):
+                await complete_task(me.completing, _failed(task, error))
+
+
+def _note_started(me: Direct, claimed: Sequence[Row]) -> None:
+    me.started((task["started_at"] - task["queued_at"]).total_seconds() for task in claimed)
+
+
+async def _run(tx: Tx, claimed: Sequence[Row]) -> int:
+    """What operators write, what they emit and the ends of their attempts, as one change.
+
+    How many ended: an attempt that was overtaken does nothing.
+    """
+    held = await tasks.hold_fences(tx, [_fence(task) for task in claimed])
+    # The oldest first, as far as their ids tell.
+    owned = sorted((task for task in claimed if task["id"] in held), key=lambda t: t["id"])
+    emitted = [row for task in owned for row in await _emitted(tx, task)]
+    if emitted:
+        await events.record(tx, emitted)
+    await tasks.finish(tx, [Ending(_fence(task), "Completed") for task in owned])
+    limited = [task["job_id"] for task in held.values() if task["max_concurrency"] is not None]
+    if limited:
+        await tasks.announce_next(tx, limited)
+    return len(owned)
+
+
+async def _emitted(tx: Tx, task: Row) -> list[dict[str, Any]]:
+    operator = registry.load(task["operator"])
+    rows = event_rows(task, await operator().run(tx, _woken(task, operator)), {})
+    if operator.repeats:
+        # A task is made once per materialisation of its input, and stands for it.
+        rows = [row | {"materialisation": str(task["id"])} for row in rows]
+    return rows
+
+
+def _woken(task: Row, operator: type[EventOperator]) -> Woken:
+    try:
+        config = operator.Config.model_validate(task["config"])
+    except ValidationError as error:
+        raise InvalidConfig(f"config of {operator.name}: {error}") from None
+    return Woken(
+        task_id=task["id"],
+        job_id=task["job_id"],
+        job=JobRef(dag_name=task["dag_name"], name=task["job_name"]),
+        config=config,
+        inputs=tuple(TaskInput(**given) for given in task["inputs"]),
+        outputs=tuple(_generations(task)),
+    )
+
+
+def _generations(task: Row) -> Iterator[tuple[UUID, UUID]]:
+    for pinned in task["outputs"]:
+        yield UUID(pinned["dataset_uuid"]), UUID(pinned["dataset_version"])
+
+
+def _failed(task: Row, error: Exception) -> CompleteRequest:
+    named = error if isinstance(error, TraceError) else _crash(error)
+    return CompleteRequest(
+        task_id=task["id"],
+        attempt=task["attempt"],
+        lease_token=task["lease_token"],
+        status="Failed",
+        error_code=named.code,
+        error_message=named.message + (f" ({named.hint})" if named.hint else ""),
+        retryable=named.retryable,
+    )
+
+
+def _crash(error: Exception) -> OperatorCrashed:
+    log.error("operator_crashed", exc_info=error)
+    lines = str(error).strip().splitlines()
+    return OperatorCrashed(f"{type(error).__name__}: {lines[0] if lines else 'no message'}")
+
+
+def _fence(task: Row) -> Fence:
+    return Fence(task["id"], task["attempt"], task["lease_token"])
+
+
+def _task_ids(row: Row) -> list[UUID]:
+    return [UUID(task_id) for task_id in row["payload"]["task_ids"]]
+
+
+async def _settle(me: Direct, rows: Sequence[Row]) -> None:
+    async with me.state.statement() as tx:
+        await outbox.settle(tx, [row["id"] for row in rows])
+
+
+async def _postpone(me: Direct, rows: Sequence[Row]) -> None:
+    async with me.state.statement() as tx:
+        await outbox.postpone(tx, [row["id"] for row in rows], POSTPONE_S)

@@ -1,0 +1,22 @@
+"""Retention: rows of what ended long ago. An identity is remembered as long as its row."""
+
+from __future__ import annotations
+
+from trace_platform.drivers.postgres.queries import Tx, load_queries
+
+_sql = load_queries(__file__)
+
+
+async def forget_tasks(tx: Tx, keep_days: float, limit: int) -> int:
+    gone: int = await _sql.forget_tasks(tx, keep_days=keep_days, limit=limit)
+    return gone
+
+
+async def forget_events(tx: Tx, keep_days: float, limit: int) -> int:
+    gone: int = await _sql.forget_events(tx, keep_days=keep_days, limit=limit)
+    return gone
+
+
+async def forget_buffers(tx: Tx, keep_days: float, limit: int) -> int:
+    gone: int = await _sql.forget_buffers(tx, keep_days=keep_days, limit=limit)
+    return gone

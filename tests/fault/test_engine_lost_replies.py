@@ -1,0 +1,415 @@
+"""The connection ends after the commit and before the reply, at every endpoint that writes.
+
+The client cannot know what became of its request, so it repeats it: nothing is done twice and
+nothing is lost. Only a claim cannot be repeated: its attempt's lease runs out and the task runs
+again, at the cost of one attempt.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+import psycopg
+import pytest
+from fastapi.routing import APIRoute
+from psycopg.rows import dict_row
+
+from tests.support.control_plane import SECRETS, WORKER_TOKEN, stage
+from tests.support.cutting_proxy import CuttingProxy, cutting_proxy
+from tests.support.engine_stack import dag, engine, job
+from tests.support.served_dispatcher import ServedDispatcher
+from tests.support.stack import wait_for
+from trace_platform.dispatcher.api import create_app
+from trace_platform.domain.prefix import scratch_prefix
+from trace_platform.drivers.lite.local_store import LocalStore
+from trace_platform.wire.task import ClaimBatchResponse, Claimed, OutputCommit
+
+pytestmark = pytest.mark.timeout(300)
+
+DAG = dag("lossy", [job("work", "no_op", {}, "    outputs: [rows, marks]\n")])
+
+
+@dataclass
+class Client:
+    """Talks to a dispatcher through a proxy that loses the first reply to each path."""
+
+    dispatcher: ServedDispatcher
+    proxy: CuttingProxy
+    http: httpx.Client
+    owner_dsn: str
+    store: LocalStore
+
+    def lose_and_repeat(
+        self, path: str, body: dict[str, Any] | None = None, status: int = 200, **headers: str
+    ) -> Any:
+        """What the second try is answered."""
+        with pytest.raises(httpx.TransportError):
+            self.http.post(path, json=body, headers=headers)
+        assert self.proxy.lost(path) == 1
+        answer = self.http.post(path, json=body, headers=headers)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def sql(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
+        with psycopg.connect(self.owner_dsn, row_factory=dict_row) as connection:
+            cursor = connection.execute(statement, parameters)
+            return cursor.fetchall() if cursor.description else []
+
+    def count(self, table: str, where: str = "true") -> int:
+        (row,) = self.sql(f"SELECT count(*) AS n FROM {table} WHERE {where}")
+        return int(row["n"])
+
+    def queued(self, number: int = 1) -> list[UUID]:
+        """So many tasks, of ten blocks each, announced."""
+        for n in range(number):
+            self.dispatcher.run(
+                lambda plane, n=n: plane.trigger(10 * n, 10 * n + 9, "lossy", "source")
+            )
+        self.await_tasks("Queued", number)
+        wait_for("their wake-ups", lambda: self.count("outbox") == 0, 20)
+        return [row["id"] for row in self.sql("SELECT id FROM tasks ORDER BY id")]
+
+    def claimed(self, number: int = 1) -> list[Claimed]:
+        return [
+            self.dispatcher.run(lambda plane, task_id=task_id: plane.claimed(task_id))
+            for task_id in self.queued(number)
+        ]
+
+    def await_tasks(self, status: str, number: int) -> None:
+        where = f"status = '{status}'"
+        wait_for(f"{number} {status}", lambda: self.count("tasks", where) == number, 20)
+
+    def expire_leases(self) -> None:
+        """Their workers never heard of them: nobody beats."""
+        self.sql(
+            "UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '1 s'"
+            " WHERE status = 'Running'"
+        )
+
+    def outcomes(self) -> list[list[str]]:
+        rows = self.sql(
+            "SELECT array_agg(outcome ORDER BY attempt) AS outcomes FROM task_attempts"
+            " GROUP BY task_id ORDER BY task_id"
+        )
+        return [row["outcomes"] for row in rows]
+
+
+@pytest.fixture
+def client(state_dsns: Any, tmp_path: Path) -> Iterator[Client]:
+    dispatcher = ServedDispatcher(state_dsns, tmp_path)
+    dispatcher.start()
+    seen: set[str] = set()
+
+    def first_time(path: str) -> bool:
+        new = path not in seen
+        seen.add(path)
+        return new
+
+    headers = {
+        "Authorization": f"Bearer {SECRETS.user_token}",
+        "X-Trace-Worker-Token": WORKER_TOKEN,
+    }
+    with cutting_proxy([dispatcher.port], None, first_time) as proxy:
+        url = f"http://localhost:{proxy.port}"
+        with httpx.Client(base_url=url, headers=headers, timeout=30, trust_env=False) as http:
+            made = Client(dispatcher, proxy, http, state_dsns.owner, LocalStore(str(tmp_path)))
+            dispatcher.run(lambda plane: plane.deploy(DAG))
+            yield made
+    dispatcher.stop()
+
+
+# What is proven of each endpoint, by its path.
+CASES: dict[str, Callable[[Client], None]] = {}
+
+
+def proves(path: str) -> Callable[[Callable[[Client], None]], Callable[[Client], None]]:
+    def note(case: Callable[[Client], None]) -> Callable[[Client], None]:
+        CASES[path] = case
+        return case
+
+    return note
+
+
+@proves("/internal/task-claim")
+def a_claim_costs_one_attempt(client: Client) -> None:
+    (task_id,) = client.queued()
+    body = {"task_id": str(task_id), "worker_id": "w"}
+    assert client.lose_and_repeat("/internal/task-claim", body) == {
+        "status": "NotClaimed",
+        "reason": "AlreadyRunning",
+    }
+    client.expire_leases()
+    client.await_tasks("Queued", 1)
+    claimed = Claimed.model_validate(client.http.post("/internal/task-claim", json=body).json())
+    complete(client, claimed)
+    assert client.outcomes() == [["LeaseExpired", "Completed"]]
+
+
+@proves("/internal/task-claims")
+def a_batch_of_claims_costs_each_one_attempt(client: Client) -> None:
+    client.queued(3)
+    body = {"runtime": "ecs_platform", "worker_id": "w", "max_tasks": 2}
+    answer = ClaimBatchResponse.model_validate(
+        client.lose_and_repeat("/internal/task-claims", body)
+    )
+    (third,) = answer.claimed
+    complete(client, third)
+    client.expire_leases()
+    client.await_tasks("Queued", 2)
+    answer = ClaimBatchResponse.model_validate(
+        client.http.post("/internal/task-claims", json=body).json()
+    )
+    for claimed in answer.claimed:
+        complete(client, claimed)
+    lost = ["LeaseExpired", "Completed"]
+    assert sorted(client.outcomes()) == [["Completed"], lost, lost]
+
+
+@proves("/internal/task-heartbeats")
+def a_batch_of_heartbeats_may_be_repeated(client: Client) -> None:
+    attempts = client.claimed(2)
+    client.expire_leases()
+    body = {
+        "worker_id": "w",
+        "runtime": "ecs_platform",
+        "slots": 2,
+        "beats": [fence(attempt) for attempt in attempts],
+    }
+    answer = client.lose_and_repeat("/internal/task-heartbeats", body)
+    assert all(result["lease"]["directive"] == "continue" for result in answer["results"])
+    alive = "status = 'Running' AND attempt = 1 AND lease_expires_at > clock_timestamp()"
+    assert client.count("tasks", alive) == 2
+    assert client.count("workers") == 1
+
+
+@proves("/internal/task-completions")
+def a_batch_of_completions_may_be_repeated(client: Client) -> None:
+    first, second, third = client.claimed(3)
+    body = {
+        "completions": [
+            fence(first) | {"status": "Completed", "outputs": [output(client, first)]},
+            fence(second) | {"status": "Completed", "events": [mark(second)]},
+            fence(third) | {"status": "Failed", "retryable": False, "error_code": "bad_input"},
+        ]
+    }
+    answer = client.lose_and_repeat("/internal/task-completions", body)
+    ends = [result["completion"]["status"] for result in answer["results"]]
+    assert ends == ["Completed", "Completed", "Failed"]
+    assert client.outcomes() == [["Completed"], ["Completed"], ["Failed"]]
+    assert client.count("partition_versions") == 1
+    assert client.count("events", "producer_task_id IS NOT NULL") == 2
+
+
+@proves("/v1/task/heartbeat")
+def a_heartbeat_may_be_repeated(client: Client) -> None:
+    (attempt,) = client.claimed()
+    client.expire_leases()
+    answer = client.lose_and_repeat("/v1/task/heartbeat", fence(attempt), **token(attempt))
+    assert answer["directive"] == "continue"
+    assert client.count("tasks", "status = 'Running' AND lease_expires_at > clock_timestamp()") == 1
+
+
+@proves("/v1/task/events")
+def events_of_an_attempt_may_be_repeated(client: Client) -> None:
+    (attempt,) = client.claimed()
+    body = fence(attempt) | {"events": [mark(attempt)]}
+    answer = client.lose_and_repeat("/v1/task/events", body, **token(attempt))
+    assert answer == {"accepted": 0}, "the first try had it recorded"
+    assert client.count("events", "producer_task_id IS NOT NULL") == 1
+
+
+@proves("/v1/task/complete")
+def a_completion_may_be_repeated(client: Client) -> None:
+    (attempt,) = client.claimed()
+    body = fence(attempt) | {
+        "status": "Completed",
+        "outputs": [output(client, attempt)],
+        "events": [mark(attempt)],
+    }
+    answer = client.lose_and_repeat("/v1/task/complete", body, **token(attempt))
+    assert answer == {"status": "Completed"}
+    assert client.outcomes() == [["Completed"]]
+    assert client.count("partition_versions") == 1
+    assert client.count("events", "producer_task_id IS NOT NULL") == 2
+
+
+@proves("/v1/task/buffer-publish")
+def a_batch_of_a_buffer_may_be_repeated(client: Client) -> None:
+    (attempt,) = client.claimed()
+    target = attempt.task.outputs[0]
+    place = scratch_prefix(
+        "trace-scratch", target.dataset_uuid, attempt.task.task_id, attempt.attempt
+    )
+    body = fence(attempt) | {
+        "dataset_uuid": str(target.dataset_uuid),
+        "dataset_version": str(target.dataset_version),
+        "batch_uri": place + "batch.arrow",
+        "record_count": 1,
+    }
+    answer = client.lose_and_repeat("/v1/task/buffer-publish", body, **token(attempt))
+    assert answer == {"accepted": False}, "the first try had it published"
+    assert client.count("buffer_publishes") == 1
+    wait_for("the sink's message", lambda: client.count("outbox") == 0, 20)
+    assert client.count("queue.messages", "queue = 'buffer'") == 1
+
+
+@proves("/v1/events")
+def events_of_a_source_may_be_repeated(client: Client) -> None:
+    events = [{"cursor": cursor} for cursor in range(5)]
+    body = {"dataset": "lossy.source", "events": events}
+    assert client.lose_and_repeat("/v1/events", body) == {"accepted": 0}
+    client.await_tasks("Queued", 5)
+    assert client.count("events") == client.count("tasks") == 5
+
+
+@proves("/v1/sources/{dag_name}/{job_name}/trigger")
+def a_trigger_may_be_repeated(client: Client) -> None:
+    path = "/v1/sources/lossy/source/trigger"
+    assert client.lose_and_repeat(path, {"start": 0, "end": 9}) == {"accepted": 0}
+    client.await_tasks("Queued", 1)
+    assert client.count("events") == client.count("tasks") == 1
+
+
+@proves("/v1/dags")
+def a_deploy_may_be_repeated(client: Client) -> None:
+    yaml = DAG.replace("name: lossy", "name: second")
+    assert client.lose_and_repeat("/v1/dags", {"yaml": yaml})["new"] is False
+    assert client.count("dag_versions", "dag_name = 'second'") == 1
+    assert client.count("jobs", "dag_name = 'second'") == 2
+
+
+@proves("/v1/tasks/{task_id}/cancel")
+def a_cancellation_may_be_repeated(client: Client) -> None:
+    waiting, running = client.queued(2)
+    attempt = client.dispatcher.run(lambda plane: plane.claimed(running))
+    assert client.lose_and_repeat(f"/v1/tasks/{running}/cancel") == {"status": "Running"}
+    # What is over cannot be canceled again, and the answer says how it ended.
+    answer = client.lose_and_repeat(f"/v1/tasks/{waiting}/cancel", status=409)
+    assert answer["detail"].endswith("Canceled")
+    beat = client.dispatcher.run(lambda plane: plane.beat(attempt))
+    assert beat.directive == "cancel"
+
+
+@proves("/v1/tasks/{task_id}/retry")
+def a_retry_may_be_repeated(client: Client) -> None:
+    (attempt,) = client.claimed()
+    task_id = attempt.task.task_id
+    client.dispatcher.run(lambda plane: plane.complete(attempt, status="Failed", retryable=False))
+    client.sql("DELETE FROM queue.messages")
+    answer = client.lose_and_repeat(f"/v1/tasks/{task_id}/retry", status=409)
+    assert answer["detail"].endswith("Queued")
+    wait_for("its wake-up", lambda: client.count("outbox") == 0, 20)
+    assert client.count("queue.messages") == 1
+    complete(client, client.dispatcher.run(lambda plane: plane.claimed(task_id)))
+    assert client.outcomes() == [["Failed", "Completed"]]
+
+
+@proves("/v1/jobs/{dag_name}/{job_name}/pause")
+def a_pause_may_be_repeated(client: Client) -> None:
+    (task_id,) = client.queued()
+    client.lose_and_repeat("/v1/jobs/lossy/work/pause")
+    assert client.count("job_holds") == 1
+    refused = client.dispatcher.run(lambda plane: plane.claim(task_id))
+    assert refused.reason == "Held"
+
+
+@proves("/v1/jobs/{dag_name}/{job_name}/resume")
+def a_resume_may_be_repeated(client: Client) -> None:
+    (task_id,) = client.queued()
+    client.lose_and_repeat("/v1/jobs/lossy/work/pause")
+    client.lose_and_repeat("/v1/jobs/lossy/work/resume")
+    assert client.count("job_holds") == 0
+    complete(client, client.dispatcher.run(lambda plane: plane.claimed(task_id)))
+    assert client.outcomes() == [["Completed"]]
+
+
+@pytest.mark.parametrize("path", CASES)
+def test_a_request_whose_reply_is_lost_is_done_once(client: Client, path: str) -> None:
+    CASES[path](client)
+
+
+def test_every_endpoint_that_writes_is_among_them(client: Client) -> None:
+    app = create_app(client.dispatcher.plane.me)
+    routes = [route for route in app.routes if isinstance(route, APIRoute)]
+    writing = {route.path for route in routes if route.methods - {"GET", "HEAD", "OPTIONS"}}
+    assert writing == set(CASES)
+
+
+def fence(attempt: Claimed) -> dict[str, Any]:
+    return {
+        "task_id": str(attempt.task.task_id),
+        "attempt": attempt.attempt,
+        "lease_token": str(attempt.lease_token),
+    }
+
+
+def token(attempt: Claimed) -> dict[str, str]:
+    return {"X-Trace-Task-Capability": attempt.capability_token}
+
+
+def output(client: Client, attempt: Claimed) -> dict[str, Any]:
+    given = attempt.task.inputs[0]
+    assert given.start is not None
+    assert given.end is not None
+    staged: OutputCommit = stage(client.store, attempt, 0, given.start, given.end)
+    return staged.model_dump(mode="json")
+
+
+def mark(attempt: Claimed) -> dict[str, Any]:
+    target = attempt.task.outputs[1]
+    return {
+        "dataset_uuid": str(target.dataset_uuid),
+        "dataset_version": str(target.dataset_version),
+        "cursor": 7,
+    }
+
+
+def complete(client: Client, attempt: Claimed) -> None:
+    client.dispatcher.run(lambda plane: plane.complete(attempt))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "odds"), [(100, 0.15), pytest.param(2_000, 0.3, marks=pytest.mark.long)]
+)
+def test_a_worker_that_loses_replies_finishes_every_task_once(
+    state_dsns: Any, tmp_path: Path, tasks: int, odds: float
+) -> None:
+    chance = random.Random(tasks)
+    with engine(tmp_path, state_dsns) as stack:
+        dispatcher = stack.dispatcher()
+        with cutting_proxy(
+            [dispatcher.port], stack.tls, lambda path: chance.random() < odds
+        ) as proxy:
+            stack.worker(proxy.port, slots=8)
+            stack.await_ready()
+            config = {"starts": str(stack.starts_file)}
+            work = job("work", "witness", config, "    heartbeat_timeout_seconds: 3\n")
+            stack.deploy(dispatcher.port, dag("lossy", [work], "max_attempts: 20"))
+            stack.emit(dispatcher.port, "lossy.source", range(tasks))
+            stack.wait_for_completed(tasks, 240)
+            claims = proxy.replies("/internal/task-claims")
+            lost = {path: proxy.lost(f"/internal/task-{path}") for path in ENDPOINTS}
+        unheard = sum(len(claimed(each.reply)) for each in claims if each.lost)
+        print(f"{tasks} tasks; replies lost: {lost}; attempts that nobody heard of: {unheard}")
+
+        ends = stack.sql("SELECT outcome, count(*) AS n FROM task_attempts GROUP BY 1 ORDER BY 1")
+        assert {row["outcome"]: row["n"] for row in ends} == {
+            "Completed": tasks,
+            "LeaseExpired": unheard,
+        }
+        # What was heard of ran once.
+        starts = [(start.task_id, start.attempt) for start in stack.starts()]
+        assert len(starts) == len(set(starts)) == tasks
+
+
+ENDPOINTS = ("claims", "heartbeats", "completions")
+
+
+def claimed(reply: bytes) -> list[Claimed]:
+    return ClaimBatchResponse.model_validate_json(reply).claimed
