@@ -50,19 +50,20 @@ class Compared:
     ) -> Iterator[Result]:
         """Ours against its own limit, then next to each peer."""
         ours, name = self._over_all(OURS, of), f"{self.name}.{figure}"
-        note = "; ".join([self._spread(OURS, of), self._others(), *self.missing])
+        note = "; ".join([self._note(OURS, of), self._others(), *self.missing])
         yield Result(name, ours, unit, goal=goal, note=note)
         goals = {goal.of_peer: goal for goal in peer_goals}
         for peer in [side for side in self.runs if side != OURS]:
             theirs = self._over_all(peer, of)
-            note = f"{peer} {self._spread(peer, of)}: {self.settings[peer]}"
+            note = f"{peer} {self._note(peer, of)}"
             yield Result(f"{name}_vs_{peer}", ours, unit, peer, theirs, goals.get(peer), note)
 
     def _over_all(self, side: str, of: Callable[[list[float]], float]) -> float:
         return of([figure for run in self.runs[side] for figure in run.figures])
 
-    def _spread(self, side: str, of: Callable[[list[float]], float]) -> str:
-        return spread([of(run.figures) for run in self.runs[side]])
+    def _note(self, side: str, of: Callable[[list[float]], float]) -> str:
+        found = spread([of(run.figures) for run in self.runs[side]])
+        return f"{found}: {self.settings[side]}" if self.settings[side] else found
 
     def _others(self) -> str:
         others = median(run.others_cores for runs in self.runs.values() for run in runs)

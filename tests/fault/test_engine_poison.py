@@ -220,8 +220,19 @@ async def test_one_poisoned_lease_costs_the_others_of_its_batch_nothing(
     assert all(isinstance(answer, HeartbeatResponse) for answer in answers)
 
 
-async def test_a_poisoned_task_is_passed_over_by_claims(plane: ControlPlane) -> None:
+async def test_a_task_that_cannot_be_started_is_passed_over_by_claims(
+    plane: ControlPlane,
+) -> None:
     task_ids = await queued(plane)
     with poisoned(plane, "tasks", f"NEW.id = '{task_ids[BAD]}'"):
         found = await claim_tasks(plane.me.state, plane.me.grants, "ecs_platform", ["w"] * TASKS)
     assert len(found) == TASKS - 1
+
+
+async def test_a_task_whose_inputs_make_no_sense_is_passed_over_by_claims(
+    plane: ControlPlane,
+) -> None:
+    task_ids = await queued(plane)
+    plane.sql("UPDATE tasks SET inputs = '[{}]' WHERE id = %s", task_ids[BAD])
+    found = await claim_tasks(plane.me.state, plane.me.grants, "ecs_platform", ["w"] * TASKS)
+    assert len(found) >= TASKS - 1

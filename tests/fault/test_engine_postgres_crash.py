@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,20 +156,20 @@ class Flow:
                 blocks = range(start, start + BATCH)
                 events = [{"partition_key": f"{n}-{n}", "start": n, "end": n} for n in blocks]
                 body = {"dataset": "crashes.source", "events": events}
-                while not self._acknowledges(http, body):
-                    self._repeated += 1
-                    time.sleep(0.05)
+                wait_for("an answer", partial(self._acknowledges, http, body), 60)
                 self._acknowledged += BATCH
                 # As fast as they can be worked off, on a small machine.
                 if self._stopping.wait(0.2):
                     return
 
-    @staticmethod
-    def _acknowledges(http: httpx.Client, body: dict[str, Any]) -> bool:
+    def _acknowledges(self, http: httpx.Client, body: dict[str, Any]) -> bool:
         try:
-            return http.post("/v1/events", json=body).status_code == 200
+            if http.post("/v1/events", json=body).status_code == 200:
+                return True
         except httpx.TransportError:
-            return False
+            pass
+        self._repeated += 1
+        return False
 
     def _completed(self) -> int:
         return int(self._stack.value("SELECT count(*) FROM tasks WHERE status = 'Completed'"))

@@ -48,10 +48,16 @@ async def plane(state_dsns: Any, tmp_path: Path) -> AsyncIterator[ControlPlane]:
     await opened.close()
 
 
-@pytest.mark.parametrize("claim", ["the_named_task", "as_many_tasks"])
-@pytest.mark.parametrize("tasks", [1_000, pytest.param(5_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("claim", "tasks"),
+    [
+        ("as_many_tasks", 5_000),
+        ("the_named_task", 500),
+        pytest.param("the_named_task", 5_000, marks=pytest.mark.long),
+    ],
+)
 async def test_every_task_completes_once_whatever_becomes_of_its_wake_ups(
-    plane: ControlPlane, state_dsns: Any, tasks: int, claim: str
+    plane: ControlPlane, state_dsns: Any, claim: str, tasks: int
 ) -> None:
     queue = ChaosSender(plane.queue, random.Random(SEED))
     await plane.deploy(dag("chaos", [job("work", "no_op", {})]))

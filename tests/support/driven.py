@@ -26,17 +26,16 @@ class Driven:
     runtimes: Runtimes
     invoker: Invoker
 
-    def direct(self, **limits: Any) -> Direct:
+    def direct(self, together: int = 100, **limits: Any) -> Direct:
         me = self.plane.me
-        calls = Calls(Invoking(me.state, me.grants, me.completing, self.invoker), **limits)
-        publishing = self.plane.publishing()
         return Direct(
             me.state,
             me.completing,
             self.runtimes,
-            publishing.sent,
-            calls,
+            self.plane.publishing().sent,
+            Calls(Invoking(me.state, me.grants, me.completing, self.invoker), **limits),
             me.metrics.tasks_started,
+            together,
         )
 
     async def deploy(self, yaml: str) -> None:
@@ -97,15 +96,6 @@ class Driven:
     def correlations(self) -> list[tuple[list[int], str | None]]:
         rows = self.plane.sql("SELECT arrived, outcome FROM correlations ORDER BY first_at")
         return [(row["arrived"], row["outcome"]) for row in rows]
-
-    def announce_one_by_one(self) -> None:
-        """Small announcements instead of large ones, so that many transactions meet."""
-        self.plane.sql("DELETE FROM outbox")
-        self.plane.sql(
-            "INSERT INTO outbox (kind, payload) SELECT 'enqueue', jsonb_build_object("
-            "'runtime', runtime, 'task_ids', jsonb_build_array(id)) FROM tasks"
-            " WHERE status = 'Queued'"
-        )
 
     def is_anyone_waiting(self) -> bool:
         """For a lock of another transaction."""

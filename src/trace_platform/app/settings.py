@@ -66,7 +66,7 @@ class PostgresSettings(_Section):
 
 
 class WorkerSettings(_Section):
-    slots: int = Field(default=2, ge=1, le=64)
+    slots: int = Field(default=2, ge=1, le=1_000)
     # Start the JVM with the worker instead of with its first Spark task.
     prewarm: bool = True
     # Whose queue it polls.

@@ -77,7 +77,7 @@ def _claimed(grants: Grants, task: Row, payload: TaskPayload) -> Claimed:
         scratch_prefix(grants.scratch_bucket, output.dataset_uuid, task["id"], task["attempt"])
         for output in payload.outputs
     ]
-    return Claimed.model_construct(
+    return Claimed(
         attempt=task["attempt"],
         lease_token=task["lease_token"],
         lease_expires_at=task["lease_expires_at"],

@@ -80,7 +80,8 @@ def _ended(task: Row) -> Reason:
 def _running(task: Row, around: Surroundings) -> Iterator[Reason]:
     counted = task["attempt"] - task["forgiven"]
     left_s = (task["lease_expires_at"] - task["now"]).total_seconds()
-    if left_s < 0:
+    lease = f"; its lease is good for {duration(left_s)} more" if left_s > 0 else ""
+    if not lease:
         yield Reason(
             code="silent",
             text=f"{task['worker_id']} went silent: the lease ended {duration(-left_s)} ago,"
@@ -98,8 +99,7 @@ def _running(task: Row, around: Surroundings) -> Iterator[Reason]:
     yield Reason(
         code="running",
         text=f"attempt {counted} of {task['max_attempts']} runs on {task['worker_id']} for"
-        f" {duration((task['now'] - task['started_at']).total_seconds())}{_progress(task)};"
-        f" its lease is good for {duration(left_s)} more",
+        f" {_for(task, 'started_at')}{_progress(task)}{lease}",
     )
 
 

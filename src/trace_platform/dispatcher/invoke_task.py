@@ -1,34 +1,28 @@
-"""④ A function is called with a task: claimed in its name, with all that it needs in the call."""
+"""④ Functions are called with tasks: claimed in their name, with all that they need in the call."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter, defaultdict
-from collections.abc import Coroutine, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
 import structlog
 
-from trace_platform.dispatcher.claim_task import Grants, claim_task
+from trace_platform.dispatcher.claim_task import Grants, claim_tasks
 from trace_platform.dispatcher.complete_task import Completing, complete_task
-from trace_platform.domain.errors import InvokeFailed, StaleFence, Unavailable
+from trace_platform.domain.errors import InvokeFailed, StaleFence, TraceError, Unavailable
+from trace_platform.domain.fence import Fence
 from trace_platform.domain.runtimes import Runtime
 from trace_platform.drivers.invoker import Invoker
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.wire.task import (
-    Claimed,
-    ClaimRequest,
-    CompleteRequest,
-    Invocation,
-    NotClaimed,
-)
+from trace_platform.wire.task import Claimed, CompleteRequest, Invocation
 
 log = structlog.get_logger()
 
-# Of one runtime.
+# Calls of one runtime that wait for their acceptance.
 AT_ONCE = 32
 # For calls that are under way when the Dispatcher stops. They cost an attempt after that.
 GRACE_S = 2.0
@@ -40,28 +34,17 @@ class Invoking:
     grants: Grants
     completing: Completing
     invoker: Invoker
-    # Calls wait for functions side by side, and for the database one after the other: claims of a
-    # runtime take turns there anyway, and the API needs the other connections.
+    # When many calls fail at once, they take one connection to say so: the API needs the others.
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-async def invoke_task(me: Invoking, runtime: Runtime, task_id: UUID) -> bool:
-    """Whether a function took the task; the rest it reports by itself.
-
-    A crash between the claim and the call leaves an attempt without a heartbeat, which is reaped.
-    """
-    request = ClaimRequest(task_id=task_id, worker_id=runtime.name)
-    async with me.turn:
-        claimed = await claim_task(me.state, me.grants, request)
-    if isinstance(claimed, NotClaimed):
-        # It runs, it is over, or it is held: whoever makes room announces it again.
-        return False
+async def invoke_task(me: Invoking, runtime: Runtime, claimed: Claimed) -> None:
+    """Returns once the function took the task, and it reports the rest; or when it did not, and
+    the attempt has failed."""
     try:
         await me.invoker.invoke(runtime, invocation(claimed))
     except Exception as error:
         await _give_up(me, claimed, _named(runtime, error))
-        return False
-    return True
 
 
 def invocation(claimed: Claimed) -> Invocation:
@@ -74,9 +57,15 @@ def invocation(claimed: Claimed) -> Invocation:
 
 
 async def _give_up(me: Invoking, claimed: Claimed, error: InvokeFailed) -> None:
-    fence = claimed.fence
-    log.warning("invoke_failed", task_id=str(fence.task_id), reason=error.message)
-    request = CompleteRequest(
+    log.warning("invoke_failed", task_id=str(claimed.task.task_id), reason=error.message)
+    # The function took it all the same, and has ended the attempt before us: that counts.
+    with contextlib.suppress(StaleFence):
+        async with me.turn:
+            await complete_task(me.completing, failed(claimed.fence, error))
+
+
+def failed(fence: Fence, error: TraceError) -> CompleteRequest:
+    return CompleteRequest(
         task_id=fence.task_id,
         attempt=fence.attempt,
         lease_token=fence.lease_token,
@@ -85,10 +74,6 @@ async def _give_up(me: Invoking, claimed: Claimed, error: InvokeFailed) -> None:
         error_message=error.message + (f" ({error.hint})" if error.hint else ""),
         retryable=error.retryable,
     )
-    # The function took it all the same, and has ended the attempt before us: that counts.
-    with contextlib.suppress(StaleFence):
-        async with me.turn:
-            await complete_task(me.completing, request)
 
 
 def _named(runtime: Runtime, error: Exception) -> InvokeFailed:
@@ -99,61 +84,103 @@ def _named(runtime: Runtime, error: Exception) -> InvokeFailed:
 
 
 class Calls:
-    """Calls under way, at most so many of a runtime: one whose functions are slow to answer waits
-    for itself alone."""
+    """Calls under way, at most so many of a runtime: one that is slow to answer keeps its slot,
+    and the others do not notice."""
 
-    def __init__(self, me: Invoking, at_once: int = AT_ONCE, grace_s: float = GRACE_S) -> None:
+    def __init__(
+        self,
+        me: Invoking,
+        idle: Callable[[], None] = lambda: None,
+        at_once: int = AT_ONCE,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        """`idle` hears that a runtime is no longer busy: what was left for it can be looked at."""
         self._me = me
-        self._at_once = at_once
+        self._idle = idle
         self._grace_s = grace_s
-        self._slots: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(at_once))
-        self._owed: Counter[str] = Counter()
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._slots: dict[str, _Slots] = defaultdict(lambda: _Slots(at_once))
+        self._filling: dict[str, asyncio.Task[None]] = {}
+        self._calls: set[asyncio.Task[None]] = set()
         self._closed = False
 
     @property
-    def full(self) -> list[str]:
-        """The runtimes that have enough to do for now."""
-        return [name for name, owed in self._owed.items() if owed >= self._at_once]
+    def busy(self) -> list[str]:
+        """The runtimes whose due tasks are being called already."""
+        return list(self._filling)
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._ended)
+    def start(self, runtime: str, filling: Coroutine[Any, Any, None]) -> None:
+        """In the background: what `call_due` is part of. The runtime is busy until it ends."""
+        task = self._filling[runtime] = asyncio.create_task(filling)
+        task.add_done_callback(lambda _: self._ended(runtime))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            log.error("call_failed", exc_info=error)
+    def _ended(self, runtime: str) -> None:
+        self._filling.pop(runtime, None)
+        self._idle()
 
-    async def invoke(self, runtime: Runtime, task_ids: Sequence[UUID]) -> None:
-        """Returns once all of them were dealt with; raises when one could not be."""
-        self._owed[runtime.name] += len(task_ids)
-        calls = [self._invoke_one(runtime, task_id) for task_id in task_ids]
-        # One that fails must not end the others, which have claimed their tasks.
-        for answer in await asyncio.gather(*calls, return_exceptions=True):
-            if isinstance(answer, BaseException):
-                raise answer
+    async def call_due(self, runtime: Runtime) -> None:
+        """Claims and calls, as slots become free, until nothing of the runtime is due.
 
-    async def _invoke_one(self, runtime: Runtime, task_id: UUID) -> None:
+        A crash between a claim and its call leaves an attempt without a heartbeat: it is reaped.
+        """
+        while await self._fill(runtime):
+            pass
+
+    async def _fill(self, runtime: Runtime) -> bool:
+        """Whether there may be more to do: every free slot found a task."""
+        slots = self._slots[runtime.name]
+        free, claimed = await slots.take(), []
         try:
-            async with self._slots[runtime.name]:
-                if self._closed:
-                    raise Unavailable("the dispatcher stops")
-                await invoke_task(self._me, runtime, task_id)
+            if self._closed:
+                raise Unavailable("the dispatcher stops")
+            names = [runtime.name] * free
+            claimed = await claim_tasks(self._me.state, self._me.grants, runtime.name, names)
         finally:
-            self._owed[runtime.name] -= 1
+            slots.give_back(free - len(claimed))
+        for _, each in claimed:
+            call = asyncio.create_task(self._call(runtime, each, slots))
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+        return len(claimed) == free
 
-    async def finish(self, timeout_s: float | None = None) -> None:
-        """Wait for what is under way."""
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=timeout_s)
+    async def _call(self, runtime: Runtime, claimed: Claimed, slots: _Slots) -> None:
+        try:
+            await invoke_task(self._me, runtime, claimed)
+        except Exception as error:
+            # Its attempt has no end now, and is reaped.
+            log.warning("call_has_no_end", task_id=str(claimed.task.task_id), reason=str(error))
+        finally:
+            slots.give_back(1)
+
+    async def finish(self) -> None:
+        """Wait for all that is under way."""
+        while under_way := [*self._filling.values(), *self._calls]:
+            await asyncio.wait(under_way)
 
     async def close(self) -> None:
         """Nothing new starts; what is under way gets a moment."""
         self._closed = True
-        await self.finish(self._grace_s)
-        left = list(self._under_way)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._grace_s):
+                await self.finish()
+        left = [*self._filling.values(), *self._calls]
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+
+
+class _Slots:
+    def __init__(self, count: int) -> None:
+        self._free = asyncio.Semaphore(count)
+
+    async def take(self) -> int:
+        """All that are free, when at least one is."""
+        await self._free.acquire()
+        taken = 1
+        while not self._free.locked():
+            await self._free.acquire()
+            taken += 1
+        return taken
+
+    def give_back(self, count: int) -> None:
+        for _ in range(count):
+            self._free.release()

@@ -53,7 +53,7 @@ async def repeat(
             failures += 1
             log.exception("loop_failed", loop=name)
         if not found:
-            await _pause(min(interval_s * 2 ** min(failures, 5), 5.0), wake)
+            await _pause(max(interval_s, min(interval_s * 2 ** min(failures, 5), 5.0)), wake)
 
 
 async def _pause(seconds: float, wake: asyncio.Event | None) -> None:

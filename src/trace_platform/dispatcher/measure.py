@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
+from trace_platform.dispatcher.check_health import could_start
 from trace_platform.dispatcher.list_queues import job_queues
 from trace_platform.dispatcher.metrics import Metrics, Sample
 from trace_platform.drivers.postgres.database import Database
@@ -20,6 +21,7 @@ async def measure(state: Database, org_id: UUID, metrics: Metrics) -> int:
         queues = list((await job_queues(tx, org_id)).values())
         workers = await overview.workers(tx)
         lags = await overview.source_lags(tx, org_id)
+        silences = await overview.source_silences(tx, org_id)
         owed = await overview.outbox(tx)
     metrics.measured(
         [
@@ -27,6 +29,7 @@ async def measure(state: Database, org_id: UUID, metrics: Metrics) -> int:
             *_job_samples(queues),
             *_worker_samples(workers),
             *(Sample("trace_source_lag_seconds", row["lag_s"], _job(row)) for row in lags),
+            *_silence_samples(silences),
             Sample("trace_outbox_rows", owed["rows"], {}),
             Sample("trace_outbox_lag_seconds", owed["lag_s"], {}),
         ]
@@ -40,6 +43,8 @@ def _queue_samples(queues: list[JobQueue]) -> Iterator[Sample]:
         oldest = max(queue.oldest_age_s or 0.0 for queue in same)
         yield Sample("trace_queue_depth", sum(q.ready for q in same), of_queue)
         yield Sample("trace_queue_oldest_age_seconds", oldest, of_queue)
+        waiting = sum(queue.ready for queue in same if could_start(queue))
+        yield Sample("trace_queue_waiting_for_worker", waiting, of_queue)
         yield Sample("trace_queue_deferred", sum(q.deferred for q in same), of_queue)
 
 
@@ -83,6 +88,15 @@ def _worker_samples(workers: list[Row]) -> Iterator[Sample]:
         yield Sample("trace_workers", len(alive), of_runtime)
         yield Sample("trace_worker_slots", busy, {**of_runtime, "state": "busy"})
         yield Sample("trace_worker_slots", free, {**of_runtime, "state": "free"})
+
+
+def _silence_samples(silences: list[Row]) -> Iterator[Sample]:
+    """Of several tasks of one source, the one that was not heard the longest: it comes first."""
+    longest: dict[tuple[str, ...], Row] = {}
+    for row in silences:
+        longest.setdefault((row["dag_name"], row["job_name"]), row)
+    for row in longest.values():
+        yield Sample("trace_source_heartbeat_age_seconds", max(row["silent_s"], 0.0), _job(row))
 
 
 def _job(row: Row) -> dict[str, str]:

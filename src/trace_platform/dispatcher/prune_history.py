@@ -9,7 +9,13 @@ from trace_platform.state import history
 async def prune_history(state: Database, keep_days: float, limit: int = 2000) -> int:
     """How many rows went. Nothing that is alive, or that a current partition came from."""
     pruned = 0
-    for forget in (history.forget_tasks, history.forget_events, history.forget_buffers):
-        async with state.transaction() as tx:
+    for forget in (
+        history.forget_tasks,
+        history.forget_events,
+        history.forget_buffers,
+        history.forget_correlations,
+        history.forget_workers,
+    ):
+        async with state.statement() as tx:
             pruned += await forget(tx, keep_days, limit)
     return pruned

@@ -13,7 +13,7 @@ import structlog
 from pydantic import ValidationError
 
 from trace_platform.dispatcher.complete_task import Completing, complete_task
-from trace_platform.dispatcher.invoke_task import Calls
+from trace_platform.dispatcher.invoke_task import Calls, failed
 from trace_platform.dispatcher.operators import registry
 from trace_platform.dispatcher.operators.contract import EventOperator, Woken
 from trace_platform.dispatcher.publish_outbox import HIDE_S, POSTPONE_S
@@ -31,13 +31,13 @@ from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import events, outbox, tasks
 from trace_platform.state.tasks import Ending
-from trace_platform.wire.task import CompleteRequest, JobRef, TaskInput
+from trace_platform.wire.task import JobRef, TaskInput
 
 log = structlog.get_logger()
 
 WORKER = "dispatcher"
-# Tasks of the Dispatcher's own that share a transaction.
-TOGETHER = 100
+# Batches of our own tasks in one pass: meanwhile no function is called.
+BATCHES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,17 @@ class Direct:
     calls: Calls
     # Hears how long the tasks that start here had been queued.
     started: Callable[[Iterable[float]], None] = lambda _: None
+    # Tasks of our own that share a transaction.
+    together: int = 100
 
 
-async def run_direct(me: Direct, limit: int = 20) -> int:
+async def run_direct(me: Direct, limit: int = 500) -> int:
     """How many announcements were taken up. Safe in several dispatchers at once.
 
-    Our own tasks have ended when this returns. Functions are called meanwhile and after: those of
-    a runtime that has enough to do are left in the outbox.
+    An announcement is a hint: what is due is the claim's to say, so that priorities and fair turns
+    hold here, too. Our own tasks have run when this returns; functions are called meanwhile.
     """
-    others = [*me.sent, *me.calls.full]
+    others = [*me.sent, *me.calls.busy]
     async with me.state.statement() as tx:
         rows = await outbox.claim(tx, limit, HIDE_S, others, sent=False)
     for name, owed in _by_runtime(rows).items():
@@ -78,61 +80,73 @@ async def _deal_with(me: Direct, name: str, rows: Sequence[Row]) -> None:
         runtime = _runtime(me, name)
     except InvalidConfig as error:
         log.warning("tasks_wait_for_their_runtime", reason=error.message, hint=error.hint)
-        await _postpone(me, rows)
+        await _postpone(me, rows, POSTPONE_S)
         return
-    if runtime.kind == "dispatcher":
-        await _run_own(me, name, [task_id for row in rows for task_id in _task_ids(row)])
+    if runtime.kind == "lambda":
+        me.calls.start(name, _call(me, runtime, rows))
+    elif await _run_own(me, name):
         await _settle(me, rows)
-        return
-    for row in rows:
-        me.calls.start(_call(me, runtime, row))
+    else:
+        await _postpone(me, rows, 0)
 
 
 def _runtime(me: Direct, name: str) -> Runtime:
+    """Raise InvalidConfig when there is nobody who runs its tasks."""
     runtime = me.runtimes.get(name)
     if runtime.kind == "lambda" and runtime.url is None:
         raise InvalidConfig(f"{name} has no invoker", hint=f"set [runtimes.{name}] url")
+    if runtime.kind == "queue":
+        raise InvalidConfig(f"{name} has no queue", hint=f"set [runtimes.{name}] queue")
     return runtime
 
 
-async def _call(me: Direct, runtime: Runtime, row: Row) -> None:
+async def _call(me: Direct, runtime: Runtime, rows: Sequence[Row]) -> None:
     try:
-        await me.calls.invoke(runtime, _task_ids(row))
-        # Settled after the claims: a crash here repeats claims that are refused.
-        await _settle(me, [row])
+        await me.calls.call_due(runtime)
+        # Settled after the claims, which have leases: a crash here repeats a look, loses nothing.
+        await _settle(me, rows)
     except Unavailable as error:
-        # The row comes back by itself.
-        log.warning("invoking_waits", runtime=runtime.name, reason=error.message)
+        # The rows come back by themselves.
+        log.warning("calls_wait", runtime=runtime.name, reason=error.message)
     except Exception:
-        log.exception("row_cannot_be_invoked", outbox_id=row["id"])
-        await _postpone(me, [row])
+        log.exception("calls_failed", runtime=runtime.name)
 
 
-async def _run_own(me: Direct, name: str, task_ids: Sequence[UUID]) -> None:
-    for start in range(0, len(task_ids), TOGETHER):
-        chosen = task_ids[start : start + TOGETHER]
+async def _run_own(me: Direct, name: str) -> bool:
+    """Whether all that was due has run."""
+    for _ in range(BATCHES):
         try:
-            await _run_together(me, name, chosen)
+            found = await _run_together(me, name)
         except Exception as error:
             # One that fails must not take the others down with it: each alone, then.
             log.warning("tasks_run_alone", reason=str(error).partition("\n")[0])
-            for task_id in chosen:
-                await _run_alone(me, name, task_id)
+            found = await _run_each(me, name)
+        if found < me.together:
+            return True
+    return False
 
 
-async def _run_together(me: Direct, name: str, task_ids: Sequence[UUID]) -> None:
+async def _run_together(me: Direct, name: str) -> int:
     """From claim to end in one transaction, so that no crash can come between."""
     async with me.state.transaction() as tx:
-        claimed = await tasks.claim(tx, name, [WORKER] * len(task_ids), task_ids)
+        claimed = await tasks.claim(tx, name, [WORKER] * me.together)
         ended = await _run(tx, claimed)
     _note_started(me, claimed)
     me.completing.ended("Completed" for _ in range(ended))
+    return len(claimed)
 
 
-async def _run_alone(me: Direct, name: str, task_id: UUID) -> None:
+async def _run_each(me: Direct, name: str) -> int:
+    found = 0
+    while found < me.together and await _run_alone(me, name):
+        found += 1
+    return found
+
+
+async def _run_alone(me: Direct, name: str) -> bool:
     """Claimed for good before it runs, so that an attempt that fails is known to have been."""
     async with me.state.transaction() as tx:
-        claimed = await tasks.claim(tx, name, [WORKER], [task_id])
+        claimed = await tasks.claim(tx, name, [WORKER])
     _note_started(me, claimed)
     for task in claimed:
         try:
@@ -141,7 +155,8 @@ async def _run_alone(me: Direct, name: str, task_id: UUID) -> None:
             me.completing.ended("Completed" for _ in range(ended))
         except Exception as error:
             with suppress(StaleFence):
-                await complete_task(me.completing, _failed(task, error))
+                await complete_task(me.completing, failed(_fence(task), _named(error)))
+    return bool(claimed)
 
 
 def _note_started(me: Direct, claimed: Sequence[Row]) -> None:
@@ -153,6 +168,8 @@ async def _run(tx: Tx, claimed: Sequence[Row]) -> int:
 
     How many ended: an attempt that was overtaken does nothing.
     """
+    if not claimed:
+        return 0
     held = await tasks.hold_fences(tx, [_fence(task) for task in claimed])
     # The oldest first, as far as their ids tell.
     owned = sorted((task for task in claimed if task["id"] in held), key=lambda t: t["id"])
@@ -195,20 +212,9 @@ def _generations(task: Row) -> Iterator[tuple[UUID, UUID]]:
         yield UUID(pinned["dataset_uuid"]), UUID(pinned["dataset_version"])
 
 
-def _failed(task: Row, error: Exception) -> CompleteRequest:
-    named = error if isinstance(error, TraceError) else _crash(error)
-    return CompleteRequest(
-        task_id=task["id"],
-        attempt=task["attempt"],
-        lease_token=task["lease_token"],
-        status="Failed",
-        error_code=named.code,
-        error_message=named.message + (f" ({named.hint})" if named.hint else ""),
-        retryable=named.retryable,
-    )
-
-
-def _crash(error: Exception) -> OperatorCrashed:
+def _named(error: Exception) -> TraceError:
+    if isinstance(error, TraceError):
+        return error
     log.error("operator_crashed", exc_info=error)
     lines = str(error).strip().splitlines()
     return OperatorCrashed(f"{type(error).__name__}: {lines[0] if lines else 'no message'}")
@@ -218,15 +224,11 @@ def _fence(task: Row) -> Fence:
     return Fence(task["id"], task["attempt"], task["lease_token"])
 
 
-def _task_ids(row: Row) -> list[UUID]:
-    return [UUID(task_id) for task_id in row["payload"]["task_ids"]]
-
-
 async def _settle(me: Direct, rows: Sequence[Row]) -> None:
     async with me.state.statement() as tx:
         await outbox.settle(tx, [row["id"] for row in rows])
 
 
-async def _postpone(me: Direct, rows: Sequence[Row]) -> None:
+async def _postpone(me: Direct, rows: Sequence[Row], seconds: float) -> None:
     async with me.state.statement() as tx:
-        await outbox.postpone(tx, [row["id"] for row in rows], POSTPONE_S)
+        await outbox.postpone(tx, [row["id"] for row in rows], seconds)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
-from uuid import UUID
 
 from trace_platform.domain.prefix import attempt_prefix, log_uri
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import datasets
-from trace_platform.wire.task import JobRef, TaskInput, TaskOutput, TaskPayload
+from trace_platform.wire.task import TaskPayload
 
 
 async def task_payloads(tx: Tx, tasks: Sequence[Row], bucket: str) -> list[TaskPayload]:
@@ -23,40 +22,29 @@ def output_prefix(bucket: str, task: Row, pinned: dict[str, Any]) -> str:
     return attempt_prefix(
         bucket,
         task["org_id"],
-        UUID(pinned["dataset_uuid"]),
-        UUID(pinned["dataset_version"]),
+        pinned["dataset_uuid"],
+        pinned["dataset_version"],
         task["id"],
         task["attempt"],
     )
 
 
 def _payload(task: Row, files: Iterator[list[str]], bucket: str) -> TaskPayload:
-    # Constructed, not validated: every value is the database's own, and claims are many.
-    return TaskPayload.model_construct(
-        task_id=task["id"],
-        attempt=task["attempt"],
-        org_id=task["org_id"],
-        job=JobRef.model_construct(dag_name=task["dag_name"], name=task["job_name"]),
-        operator=task["operator"],
-        config=task["config"],
-        inputs=[_input(given, next(files)) for given in task["inputs"]],
-        outputs=[_output(bucket, task, pinned) for pinned in task["outputs"] or ()],
-        timeout_seconds=task["timeout_seconds"],
-        heartbeat_timeout_seconds=task["heartbeat_timeout_seconds"],
-        log_uri=log_uri(bucket, task["org_id"], task["id"], task["attempt"]),
+    return TaskPayload.model_validate(
+        {
+            "task_id": task["id"],
+            "attempt": task["attempt"],
+            "org_id": task["org_id"],
+            "job": {"dag_name": task["dag_name"], "name": task["job_name"]},
+            "operator": task["operator"],
+            "config": task["config"],
+            "inputs": [given | {"files": next(files)} for given in task["inputs"]],
+            "outputs": [
+                pinned | {"prefix": output_prefix(bucket, task, pinned)}
+                for pinned in task["outputs"] or ()
+            ],
+            "timeout_seconds": task["timeout_seconds"],
+            "heartbeat_timeout_seconds": task["heartbeat_timeout_seconds"],
+            "log_uri": log_uri(bucket, task["org_id"], task["id"], task["attempt"]),
+        }
     )
-
-
-def _input(given: dict[str, Any], files: list[str]) -> TaskInput:
-    return TaskInput.model_construct(**_identified(given), files=files)
-
-
-def _output(bucket: str, task: Row, pinned: dict[str, Any]) -> TaskOutput:
-    return TaskOutput.model_construct(
-        **_identified(pinned), prefix=output_prefix(bucket, task, pinned)
-    )
-
-
-def _identified(given: dict[str, Any]) -> dict[str, Any]:
-    ids = {"dataset_uuid", "dataset_version"}
-    return {key: UUID(value) if key in ids else value for key, value in given.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC
 from uuid import UUID
 
 from trace_platform.dispatcher.check_health import free_slots
@@ -87,9 +88,10 @@ def start_reasons(around: Surroundings) -> Iterator[Reason]:
 
 
 def _paused(name: str, hold: Hold) -> Reason:
+    since = hold.since.astimezone(UTC)
     return Reason(
         code="paused",
-        text=f"{name} is paused since {hold.since:%Y-%m-%d %H:%M:%S} UTC: {hold.reason}",
+        text=f"{name} is paused since {since:%Y-%m-%d %H:%M:%S} UTC: {hold.reason}",
         cure=f"trace resume {name}",
     )
 
@@ -123,7 +125,7 @@ def _at_limit(around: Surroundings, limit: int) -> Reason:
     more = " and others" if around.queue.running > len(around.holders) else ""
     return Reason(
         code="at_limit",
-        text=f"{around.name} runs {around.queue.running} of at most {tasks(limit)} at once:"
+        text=f"{around.name} runs {around.queue.running:,} of at most {tasks(limit)} at once:"
         f" {shown}{more}",
         cure="wait for one of them to end, or raise scaling.max_concurrency in the DAG file",
     )

@@ -34,7 +34,12 @@ def canonical_prefix(uri: str) -> str:
 
 
 def attempt_prefix(
-    bucket: str, org_id: UUID, dataset_uuid: UUID, version: UUID, task_id: UUID, attempt: int
+    bucket: str,
+    org_id: UUID,
+    dataset_uuid: UUID | str,
+    version: UUID | str,
+    task_id: UUID,
+    attempt: int,
 ) -> str:
     """Where one attempt stages one output, and where it stays when it is committed."""
     return canonical_prefix(

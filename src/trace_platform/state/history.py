@@ -20,3 +20,13 @@ async def forget_events(tx: Tx, keep_days: float, limit: int) -> int:
 async def forget_buffers(tx: Tx, keep_days: float, limit: int) -> int:
     gone: int = await _sql.forget_buffers(tx, keep_days=keep_days, limit=limit)
     return gone
+
+
+async def forget_correlations(tx: Tx, keep_days: float, limit: int) -> int:
+    gone: int = await _sql.forget_correlations(tx, keep_days=keep_days, limit=limit)
+    return gone
+
+
+async def forget_workers(tx: Tx, keep_days: float, limit: int) -> int:
+    gone: int = await _sql.forget_workers(tx)
+    return gone

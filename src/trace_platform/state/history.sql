@@ -29,3 +29,14 @@ DELETE FROM buffer_publishes
  WHERE id IN (SELECT id FROM buffer_publishes
                WHERE published_at < clock_timestamp() - make_interval(secs => :keep_days * 86400)
                ORDER BY id LIMIT :limit);
+
+-- name: forget_correlations!
+DELETE FROM correlations c USING (
+    SELECT job_id, key FROM correlations
+     WHERE closed_at < clock_timestamp() - make_interval(secs => :keep_days * 86400)
+     LIMIT :limit) old
+ WHERE c.job_id = old.job_id AND c.key = old.key;
+
+-- name: forget_workers!
+-- A worker has a new name with every start.
+DELETE FROM workers WHERE seen_at < clock_timestamp() - interval '1 day';

@@ -31,7 +31,8 @@ from trace_platform.wire.task import (
 from trace_platform.worker.attempt_log import AttemptLog
 from trace_platform.worker.resources import Resources
 
-log = structlog.get_logger()
+# Named: finding the name out by itself takes longer than logging a line.
+log = structlog.get_logger("trace_platform.worker")
 
 
 class Attempt:
@@ -51,7 +52,7 @@ class Attempt:
         self._go_on.set()
         self._draining = False
         self._beats = 0
-        self.log = AttemptLog(self._log, resources.store, claimed.task.log_uri)
+        self.log = AttemptLog(lambda: self._log, resources.store, claimed.task.log_uri)
 
     @property
     def _log(self) -> Any:

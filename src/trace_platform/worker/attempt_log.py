@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,8 +19,8 @@ MAX_BYTES = 1 << 20
 class AttemptLog:
     """Lines go to the process's log and are kept; `save` may be called again and again."""
 
-    def __init__(self, log: Any, store: ObjectStore, uri: str) -> None:
-        self._log = log
+    def __init__(self, log: Callable[[], Any], store: ObjectStore, uri: str) -> None:
+        self._log = log  # made when there is something to say
         self._store = store
         self._uri = uri
         self._lock = threading.Lock()
@@ -45,11 +46,11 @@ class AttemptLog:
                     self._store.put(self._uri, "".join(self._lines).encode())
                     self._saved = len(self._lines)
                 except (TraceError, OSError) as error:
-                    self._log.warning("attempt_log_lost", reason=str(error))
+                    self._log().warning("attempt_log_lost", reason=str(error))
             return self._saved > 0
 
     def _say(self, level: str, event: str, facts: dict[str, Any]) -> None:
-        getattr(self._log, level)(event, **facts)
+        getattr(self._log(), level)(event, **facts)
         when = datetime.now(UTC).isoformat()
         line = {"timestamp": when, "level": level, "event": event, **masked(facts)}
         self._keep(json.dumps(line, default=str) + "\n")

@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from queue import SimpleQueue
 
 import structlog
 
@@ -14,6 +13,7 @@ from trace_platform.domain.errors import OperatorCrashed, TraceError, Unavailabl
 from trace_platform.drivers.queue import QueueReceiver
 from trace_platform.wire.task import Claimed, HeartbeatBatchRequest
 from trace_platform.worker.attempt import Attempt
+from trace_platform.worker.attempt_threads import AttemptThreads
 from trace_platform.worker.dispatcher_client import DispatcherClient
 from trace_platform.worker.reports import Reports
 from trace_platform.worker.resources import Resources
@@ -58,8 +58,7 @@ class Worker:
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._running: set[Attempt] = set()
-        self._launched: SimpleQueue[Attempt] = SimpleQueue()
-        self._threads = 0
+        self._threads = AttemptThreads(self._run)
         self._changed = threading.Condition()
         self._ends = Reports(dispatcher.complete, self._settled, "ends")
         self._commits = Reports(dispatcher.complete, self._settled, "commits")
@@ -110,27 +109,19 @@ class Worker:
             log.warning("ack_lost", reason=error.message)
 
     def _launch(self, claimed: Claimed) -> None:
-        """In a thread that waits for work, or in a new one: there are never more than slots."""
         attempt = Attempt(claimed, self._resources)
         with self._changed:
             self._running.add(attempt)
-            needed = len(self._running) > self._threads
-            self._threads += needed
-        self._launched.put(attempt)
-        if needed:
-            name = f"attempts-{self._threads}"
-            threading.Thread(target=self._run_attempts, name=name, daemon=True).start()
+        self._threads.launch(attempt)
 
-    def _run_attempts(self) -> None:
-        while True:
-            attempt = self._launched.get()
-            try:
-                report = attempt.run()
-            except BaseException as error:
-                log.exception("attempt_broke", task=attempt.tag)
-                report = attempt.failed(OperatorCrashed(type(error).__name__))
-            # Commits wait for the object store: the others need not wait with them.
-            (self._commits if report.outputs else self._ends).hand_in(attempt, report)
+    def _run(self, attempt: Attempt) -> None:
+        try:
+            report = attempt.run()
+        except BaseException as error:
+            log.exception("attempt_broke", task=attempt.tag)
+            report = attempt.failed(OperatorCrashed(type(error).__name__))
+        # Commits wait for the object store: the others need not wait with them.
+        (self._commits if report.outputs else self._ends).hand_in(attempt, report)
 
     def _settled(self, attempts: list[Attempt]) -> None:
         with self._changed:

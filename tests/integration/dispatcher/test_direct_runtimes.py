@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import httpx
@@ -21,10 +23,11 @@ from tests.support.control_plane import ControlPlane
 from tests.support.driven import Driven, with_lambda
 from tests.support.function_server import Function, serving
 from trace_platform.dispatcher.api import create_app
+from trace_platform.dispatcher.loops import repeat
 from trace_platform.dispatcher.requeue_failed import requeue_failed
 from trace_platform.dispatcher.run_direct import run_direct
 from trace_platform.domain.fence import Fence
-from trace_platform.domain.runtimes import Runtime
+from trace_platform.domain.runtimes import Runtime, Runtimes
 from trace_platform.drivers.http_invoker import HttpInvoker
 from trace_platform.wire.task import Invocation
 
@@ -43,6 +46,14 @@ jobs:
     inputs: [{ from: { job: a } }]
     config: { model: small }
 """
+
+
+def job(name: str, **fields: str) -> str:
+    """Another job like `score`."""
+    like = LAMBDA_DAG.partition("  - name: score\n")[2]
+    for field, value in fields.items():
+        like = re.sub(rf"    {field}: .*\n", "", like) + f"    {field}: {value}\n"
+    return f"  - name: {name}\n{like}"
 
 
 @pytest.fixture
@@ -210,27 +221,34 @@ async def test_a_function_that_hangs_holds_up_nobody(
 ) -> None:
     """Neither other calls of its runtime, nor other runtimes, nor the next announcements."""
     with serving(Function()) as other:
-        invoker = HttpInvoker(accept_s=20)
         calling.runtimes = with_lambda(function.url, lambda_b=other.url)
-        calling.invoker = invoker
+        calling.invoker = invoker = HttpInvoker(accept_s=20)
         function.hangs = lambda call: call["inputs"][0]["cursor"] == 0
-        both = LAMBDA_DAG + LAMBDA_DAG.partition("  - name: score")[2].join(
-            ("  - name: other", "")
-        ).replace("runtime: lambda", "runtime: lambda_b")
-        await calling.deploy(both)
+        await calling.deploy(LAMBDA_DAG + job("other", runtime="lambda_b"))
         direct = calling.direct()
+        running = asyncio.create_task(repeat("run_direct", lambda: run_direct(direct), 0.01))
+        both = function.calls, other.calls
         for cursor in range(4):
             await calling.emit("a", cursor)
             await calling.plane.settle()
-            await run_direct(direct)
-        await asyncio.to_thread(
-            eventually, lambda: len(function.calls) == 4 and len(other.calls) == 4
-        )
+            called = partial(lambda n: [*map(len, both)] == [n, n], cursor + 1)
+            await asyncio.to_thread(eventually, called)
         assert not function.go_on.is_set()
+        running.cancel()
+        await asyncio.wait([running])
         function.go_on.set()
         await direct.calls.finish()
         await invoker.close()
     assert calling.statuses("score") == ["Running"] * 4
+
+
+async def test_what_is_urgent_is_called_first(calling: Driven, function: Function) -> None:
+    await calling.deploy(LAMBDA_DAG + job("urgent", priority="high"))
+    await calling.emit("a", *range(5))
+    await calling.settle(calling.direct(at_once=2))
+    order = [call["job"]["name"] for call in function.calls]
+    assert order[:4] == ["urgent"] * 4
+    assert sorted(order) == ["score"] * 5 + ["urgent"] * 5
 
 
 async def test_a_function_that_is_too_slow_to_accept_is_given_up(
@@ -366,20 +384,22 @@ async def test_a_runtime_with_enough_to_do_is_left_in_the_outbox(
 ) -> None:
     function.hangs = lambda call: True
     await calling.deploy(LAMBDA_DAG)
-    direct = calling.direct(at_once=2)
-    taken = []
-    for cursor in range(4):
-        await calling.emit("a", cursor)
-        await calling.plane.settle()
-        taken.append(await run_direct(direct))
-    assert taken == [1, 1, 0, 0]
+    await calling.emit("a", *range(4))
+    await calling.plane.settle()
+    idle = asyncio.Event()
+    direct = calling.direct(at_once=2, idle=idle.set)
+    assert await run_direct(direct) == 1
     await asyncio.to_thread(eventually, lambda: len(function.calls) == 2)
-    assert direct.calls.full == ["lambda"]
-    assert sorted(calling.statuses("score")) == ["Queued"] * 2 + ["Running"] * 2
+    await calling.emit("a", 4)
+    await calling.plane.settle()
+    assert await run_direct(direct) == 0
+    assert not idle.is_set()
+    assert sorted(calling.statuses("score")) == ["Queued"] * 3 + ["Running"] * 2
     function.go_on.set()
-    await direct.calls.finish()
+    await idle.wait()
     await calling.settle(direct)
-    assert calling.statuses("score") == ["Running"] * 4
+    assert len(function.calls) == 5
+    assert calling.statuses("score") == ["Running"] * 5
 
 
 async def test_a_paused_job_is_not_called_and_nothing_is_lost(
@@ -401,14 +421,25 @@ async def test_a_paused_job_is_not_called_and_nothing_is_lost(
     assert len(function.calls) == 1
 
 
-async def test_a_function_without_a_url_is_waited_for(calling: Driven, function: Function) -> None:
+@pytest.mark.parametrize(
+    "gone",
+    [
+        [],
+        [Runtime("lambda", "lambda")],
+        [Runtime("lambda", "lambda", url="http://127.0.0.1:9", enabled=False)],
+        [Runtime("lambda", "queue")],
+    ],
+)
+async def test_a_runtime_that_nobody_runs_keeps_its_tasks_waiting(
+    calling: Driven, function: Function, gone: list[Runtime]
+) -> None:
     await calling.deploy(LAMBDA_DAG)
     await calling.emit("a", 5)
     await calling.plane.settle()
-    gone = replace(calling, runtimes=with_lambda(None))
-    await run_direct(gone.direct())
+    assert await run_direct(replace(calling, runtimes=Runtimes(gone)).direct()) == 1
     (task,) = calling.tasks("score")
     assert (task["status"], task["attempt"]) == ("Queued", 0)
+    assert await run_direct(calling.direct()) == 0
     calling.plane.sql("UPDATE outbox SET available_at = clock_timestamp()")
     await calling.settle()
     assert len(function.calls) == 1

@@ -19,7 +19,7 @@ from trace_platform.dispatcher.expire_correlations import expire_correlations
 from trace_platform.dispatcher.operators import registry
 from trace_platform.dispatcher.operators.aggregator import Aggregator, Config
 from trace_platform.dispatcher.operators.wire_tap import WireTap
-from trace_platform.dispatcher.run_direct import _run, run_direct
+from trace_platform.dispatcher.run_direct import _run, _run_together, run_direct
 from trace_platform.domain.errors import InvalidConfig, RpcUnreachable
 from trace_platform.domain.runtimes import DEFAULT_RUNTIMES, Runtimes
 from trace_platform.state import correlations, events, tasks
@@ -307,7 +307,6 @@ async def test_last_arrivals_and_timeouts_at_once_make_one_event_a_key(driven: D
     await driven.settle()
     await driven.emit("b", *keys)
     await driven.plane.settle()
-    driven.announce_one_by_one()
     driven.time_out()
 
     async def sweep() -> None:
@@ -315,7 +314,8 @@ async def test_last_arrivals_and_timeouts_at_once_make_one_event_a_key(driven: D
             pass
 
     async def arrive() -> None:
-        while await run_direct(driven.direct(), limit=4):
+        # One task a transaction, so that many of them meet.
+        while await _run_together(driven.direct(together=1), "dispatcher"):
             pass
 
     await asyncio.gather(sweep(), arrive(), sweep(), arrive(), arrive())
@@ -374,7 +374,7 @@ async def test_arrivals_at_the_same_moment_make_one_event(driven: Driven) -> Non
     for job in "abc":
         await driven.emit(job, *keys)
     await driven.plane.settle()
-    await asyncio.gather(*(run_direct(driven.direct(), limit=1) for _ in range(6)))
+    await asyncio.gather(*(run_direct(driven.direct(together=3), limit=1) for _ in range(6)))
     await driven.settle()
     assert sorted(map(int, driven.events("join"))) == keys
     assert driven.statuses("join") == ["Completed"] * 120
@@ -500,6 +500,18 @@ async def test_a_limit_of_the_runtime_holds_and_nothing_is_left_behind(driven: D
     assert len(row["payload"]["task_ids"]) == 2
     await driven.settle()
     assert sorted(map(int, driven.events("tap"))) == list(range(7))
+
+
+async def test_a_long_queue_is_run_over_several_passes(driven: Driven) -> None:
+    await driven.deploy(fan_in("{ need: 1 }", "a"))
+    await driven.emit("a", *range(25))
+    await driven.plane.settle()
+    direct = driven.direct(together=2)
+    assert await run_direct(direct) == 1
+    assert driven.statuses("join").count("Completed") == 20
+    assert await run_direct(direct) == 1
+    assert driven.statuses("join").count("Completed") == 25
+    assert driven.plane.sql("SELECT * FROM outbox WHERE kind = 'enqueue'") == []
 
 
 async def test_many_events_are_run_whole(driven: Driven) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from tests.integration.dispatcher.test_claims import dag, emit, take
@@ -29,12 +31,13 @@ async def test_a_partition_whose_event_was_lost_is_announced_again(plane: Contro
     assert [row["partition_key"] for row in rows] == ["0-9"] * 3
 
 
-def age(plane: ControlPlane, days: int) -> None:
-    """Everything happened so much earlier: also the ids say so."""
+def age(plane: ControlPlane, task_id: UUID, days: int) -> None:
+    """The task, and all events, are so much older: also its id says so."""
     ago = f"interval '{days} days'"
     plane.sql(
         f"UPDATE tasks SET id = uuid7_at(created_at - {ago}), created_at = created_at - {ago},"
-        f" completed_at = completed_at - {ago} WHERE id = (SELECT min(id::text)::uuid FROM tasks)"
+        f" completed_at = completed_at - {ago} WHERE id = %s",
+        task_id,
     )
     plane.sql(f"UPDATE events SET recorded_at = recorded_at - {ago}")
 
@@ -44,7 +47,7 @@ async def test_old_tasks_are_forgotten_and_live_ones_kept(plane: ControlPlane) -
     await emit(plane, "d.source", 1, 2)
     done, _ = await take(plane, 2)
     await plane.complete(done)
-    age(plane, 100)
+    age(plane, done.task.task_id, 100)
     assert await prune_history(plane.me.state, keep_days=365) == 0
     assert await prune_history(plane.me.state, keep_days=90) > 0
     (left,) = plane.sql("SELECT status FROM tasks")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import httpx
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.control_plane import DAG, SECRETS, WORKER_TOKEN, ControlPlane
@@ -140,10 +144,10 @@ async def test_workers_and_their_slots(plane: ControlPlane) -> None:
     task = await plane.queued_split()
     await plane.claimed(task, "w1")
     plane.sql(
-        "INSERT INTO workers (worker_id, runtime, slots, running, seen_at) VALUES"
-        " ('w1', 'ecs_platform', 2, 0, clock_timestamp()),"
-        " ('w2', 'ecs_platform', 4, 0, clock_timestamp()),"
-        " ('dead', 'ecs_platform', 8, 0, clock_timestamp() - interval '1 min')"
+        "INSERT INTO workers (worker_id, runtime, slots, seen_at) VALUES"
+        " ('w1', 'ecs_platform', 2, clock_timestamp()),"
+        " ('w2', 'ecs_platform', 4, clock_timestamp()),"
+        " ('dead', 'ecs_platform', 8, clock_timestamp() - interval '1 min')"
     )
     metrics = await measured(plane)
     assert figure(metrics, "trace_workers", runtime="ecs_platform") == 2
@@ -171,6 +175,44 @@ def test_two_dispatchers_in_one_process_count_for_themselves() -> None:
     one, two = Metrics(), Metrics()
     one.leases_expired(1)
     assert figure(two, "trace_lease_expiries_total") == 0
+
+
+async def test_what_waits_for_a_worker_is_neither_held_nor_at_its_limit(
+    plane: ControlPlane,
+) -> None:
+    await plane.queued_split()
+    split = {"runtime": "ecs_platform", "dag": "chain", "job": "split"}
+    assert figure(await measured(plane), "trace_queue_waiting_for_worker", **split) == 1
+    await pause_job(plane.me.state, plane.me.org_id, "chain", "split", PauseRequest())
+    metrics = await measured(plane)
+    assert figure(metrics, "trace_queue_waiting_for_worker", **split) == 0
+    assert figure(metrics, "trace_queue_depth", **split) == 1
+
+
+async def test_sources_that_run_are_heard(plane: ControlPlane) -> None:
+    await plane.claimed(await plane.queued_split())
+    plane.sql("UPDATE jobs SET activation = 'source' WHERE name = 'split'")
+    job = {"dag": "chain", "job": "split"}
+    heard = figure(await measured(plane), "trace_source_heartbeat_age_seconds", **job)
+    assert heard is not None
+    assert heard < 30
+    # A lease of 30 s that ended 100 s ago: 130 s of silence.
+    plane.sql("UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '100 s'")
+    heard = figure(await measured(plane), "trace_source_heartbeat_age_seconds", **job)
+    assert heard is not None
+    assert heard >= 130
+
+
+def test_the_documented_alerts_ask_for_figures_that_there_are() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text()
+    blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
+    (group,) = next(block for block in blocks if "groups" in block)["groups"]
+    known = Metrics().exposition().decode()
+    for rule in group["rules"]:
+        for name in re.findall(r"trace_\w+", rule["expr"]):
+            assert f"# TYPE {name} " in known, (rule["alert"], name)
+    for name in re.findall(r"`(trace_\w+)`", page):
+        assert f"# TYPE {name} " in known, name
 
 
 def test_names_that_nobody_measures_are_there_all_the_same() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -48,8 +49,8 @@ async def refused(http: httpx.AsyncClient, path: str, **query: Any) -> tuple[int
 
 def worker(plane: ControlPlane, name: str = "w", slots: int = 2, age_s: float = 0) -> None:
     plane.sql(
-        "INSERT INTO workers (worker_id, runtime, slots, running, seen_at)"
-        " VALUES (%s, 'ecs_platform', %s, 0, clock_timestamp() - make_interval(secs => %s))",
+        "INSERT INTO workers (worker_id, runtime, slots, seen_at)"
+        " VALUES (%s, 'ecs_platform', %s, clock_timestamp() - make_interval(secs => %s))",
         name,
         slots,
         age_s,
@@ -520,6 +521,13 @@ LOOKS: dict[str, dict[str, Any]] = {
     "workers": {"within_s": 20.0},
     "recent_ends": {"within_s": 900.0, "newest": 2000},
     "source_silences": {},
+    "place": {
+        "runtime": "ecs_platform",
+        "job_id": uuid4(),
+        "priority": 1,
+        "queued_at": datetime.now(UTC),
+        "task_id": uuid4(),
+    },
     "slot_holders": {"job_id": uuid4(), "limit": 3},
     "newest_failure": {"job_id": uuid4(), "newest": 2000},
 }

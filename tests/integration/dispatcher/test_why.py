@@ -37,7 +37,7 @@ def codes(answer: Why) -> list[str]:
 
 def worker(plane: ControlPlane, name: str, slots: int = 1, runtime: str = "ecs_platform") -> None:
     plane.sql(
-        "INSERT INTO workers (worker_id, runtime, slots, running) VALUES (%s, %s, %s, 0)",
+        "INSERT INTO workers (worker_id, runtime, slots) VALUES (%s, %s, %s)",
         name,
         runtime,
         slots,

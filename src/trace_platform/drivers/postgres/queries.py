@@ -45,9 +45,15 @@ def load_queries(module_file: str) -> Queries:
 def _split(text: str) -> list[tuple[str, str, str]]:
     parts = _HEADER.split(text)[1:]
     return [
-        (name, suffix, _PARAMETER.sub(r"%(\1)s", body.replace("%", "%%")))
+        (name, suffix, _PARAMETER.sub(r"%(\1)s", _condensed(body).replace("%", "%%")))
         for name, suffix, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     ]
+
+
+def _condensed(body: str) -> str:
+    """Without comments and indentation: psycopg remembers how it read a query that is not long."""
+    lines = (line.strip() for line in body.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("--"))
 
 
 def _bind(sql: str, suffix: str) -> Query:

@@ -133,7 +133,6 @@ CREATE UNLOGGED TABLE workers (
     worker_id  text PRIMARY KEY,
     runtime    text NOT NULL,
     slots      integer NOT NULL,
-    running    integer NOT NULL,
     seen_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
