@@ -1,5 +1,5 @@
-"""Trace's side of the engine's measurements: a dispatcher and one worker, processes of their own, on
-the server that the peers use."""
+"""Trace's side of the engine's measurements: a dispatcher and one worker, as processes of their
+own, on the server that the peers use."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.support.control_plane import ControlPlane, fence_fields
+from tests.support.control_plane import ControlPlane, fence_fields, stage
 from tests.support.engine_stack import dag, job
 from trace_platform.dispatcher.claim_task import claim_tasks
 from trace_platform.dispatcher.complete_task import complete_tasks
@@ -76,7 +76,7 @@ async def emit(plane: ControlPlane, cursors: Sequence[int]) -> None:
 
 
 async def deployed(plane: ControlPlane) -> None:
-    await plane.deploy(dag("poison", [job("work", "no_op", {})]))
+    await plane.deploy(dag("poison", [job("work", "no_op", {}, "    outputs: [rows]\n")]))
 
 
 async def queued(plane: ControlPlane) -> list[UUID]:
@@ -207,6 +207,24 @@ async def test_one_refused_completion_leaves_the_others_of_its_batch_alone(
     assert isinstance(answers.pop(BAD), TraceError)
     assert answers == [CompleteResponse(status="Completed")] * (TASKS - 1)
     assert statuses(plane) == all_but_bad("Completed", "Running")
+
+
+async def test_one_refused_commit_leaves_the_others_of_its_batch_alone(plane: ControlPlane) -> None:
+    attempts = await claimed(plane)
+    reports = [
+        fence_fields(attempt)
+        | {"status": "Completed", "outputs": [stage(plane.me.store, attempt, 0, n, n)]}
+        for n, attempt in enumerate(attempts)
+    ]
+    row = f"NEW.task_id = '{attempts[BAD].task.task_id}'"
+    with poisoned(plane, "partition_versions", row, "INSERT"):
+        answers = await complete_tasks(
+            plane.me.completing, [CompleteRequest.model_validate(report) for report in reports]
+        )
+    assert isinstance(answers.pop(BAD), TraceError)
+    assert answers == [CompleteResponse(status="Completed")] * (TASKS - 1)
+    assert statuses(plane) == all_but_bad("Completed", "Running")
+    assert plane.sql("SELECT count(*) AS n FROM partition_versions") == [{"n": TASKS - 1}]
 
 
 async def test_one_poisoned_lease_costs_the_others_of_its_batch_nothing(

@@ -562,3 +562,43 @@ def test_a_file_that_uses_nothing_new_keeps_its_hashes() -> None:
         "split": "739a6763a57bab5d0fe0456bb3daf2e4a5bf4d3acfec3659950bd30e7a7bae2e",
         "ingest": "457a7bd3daceabbd81e62ab2f6d4c5b672562ed484077716505528ed61eff7c6",
     }
+
+
+IN_PROCESS = """
+name: d
+jobs:
+  - {{ name: a, activation: source, source: {{ kind: manual }} }}
+  - {{ name: b, activation: source, source: {{ kind: manual }} }}
+  - name: both
+    activation: reactive
+    runtime: dispatcher
+    operator: {operator}
+    inputs: [{{ from: {{ job: a }} }}, {{ from: {{ job: b }}{edge} }}]
+    {fields}
+"""
+
+
+def in_process(operator: str = "aggregator", edge: str = "", fields: str = "") -> str:
+    return IN_PROCESS.format(operator=operator, edge=edge, fields=fields)
+
+
+def test_operators_of_the_dispatcher_are_accepted() -> None:
+    check_dag(in_process(fields="config: { need: 2, timeout: 60 }"))
+    check_dag(in_process("wire_tap", fields="config: { log: true }"))
+
+
+@pytest.mark.parametrize(
+    ("yaml", "said"),
+    [
+        (in_process(fields="config: { need: 3 }"), "need is 3, and the job reads 2 datasets"),
+        (in_process("agregator"), "did you mean"),
+        (in_process(fields="config: { needs: 2 }"), "needs"),
+        (in_process(fields="execution_strategy: PerPartition"), "use PerUpdate or Bulk"),
+        (in_process(edge=", where: { x: 1 }"), "reads no rows to filter"),
+        (in_process(fields="scaling: { mode: steady }"), "has no scaling"),
+    ],
+)
+def test_what_the_dispatcher_cannot_run_is_refused(yaml: str, said: str) -> None:
+    with pytest.raises(DagErrors) as caught:
+        check_dag(yaml)
+    assert said in "\n".join(f"{error.field}: {error.problem}" for error in caught.value.errors)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from trace_platform.dispatcher.operators import registry as in_process
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.runtimes import Runtime, Runtimes
 from trace_platform.operators import registry
@@ -16,10 +16,10 @@ from trace_platform.wire.dag import Dag, DatasetRef, Job, JobOutputRef
 from trace_platform.wire.dag_yaml import DagError, DagErrors, Path, error_at, explain, read_dag
 
 if TYPE_CHECKING:
+    from trace_platform.dispatcher.operators.contract import EventOperator
     from trace_platform.operators.contract import Operator
 
 BUILT_IN = Runtimes.default()
-_OF_DISPATCHER = "trace_platform.dispatcher.operators.registry"
 
 Problem = tuple[Path, str]
 
@@ -94,7 +94,10 @@ def _runtime_problems(dag: Dag, job: Job, path: Path, runtimes: Runtimes) -> Ite
     yield from _timeout_problems(dag, job, path, runtime)
     if runtime.kind == "dispatcher":
         yield from _in_process_problems(job, path)
-    yield from _operator_problems(job, path, runtime)
+    problems = list(_operator_problems(job, path, runtime))
+    if runtime.kind == "dispatcher" and not problems:
+        problems += _event_operator_problems(dag, job, path)
+    yield from problems
 
 
 def _timeout_problems(dag: Dag, job: Job, path: Path, runtime: Runtime) -> Iterator[Problem]:
@@ -113,6 +116,21 @@ def _in_process_problems(job: Job, path: Path) -> Iterator[Problem]:
     if job.backpressure is not None and job.backpressure.mode == "coalesce":
         wrong = "a job with runtime: dispatcher sees every event and cannot coalesce"
         yield (*path, "backpressure", "mode"), f"{wrong}: use pause or drop_oldest"
+    if job.strategy == "PerPartition":
+        wrong = "a job with runtime: dispatcher sees every event of a partition"
+        yield (*path, "execution_strategy"), f"{wrong}: use PerUpdate or Bulk"
+    for number, edge in enumerate(job.inputs):
+        if edge.where:
+            wrong = "a job with runtime: dispatcher reads no rows to filter"
+            yield (*path, "inputs", number, "where"), f"{wrong}: filter where they are read"
+
+
+def _event_operator_problems(dag: Dag, job: Job, path: Path) -> Iterator[Problem]:
+    operator = in_process.load(job.operator or "")
+    jobs = {each.name: each for each in dag.jobs}
+    datasets = {_read(dag, edge.source, jobs) for edge in job.inputs}
+    for said in operator.problems(len(datasets), operator.Config.model_validate(job.config)):
+        yield (*path, "config"), said
 
 
 def _operator_problems(job: Job, path: Path, runtime: Runtime) -> Iterator[Problem]:
@@ -127,22 +145,16 @@ def _operator_problems(job: Job, path: Path, runtime: Runtime) -> Iterator[Probl
         yield from _outputs_and_config(job, operator, path)
 
 
-def _load(name: str, runtime: Runtime) -> type[Operator] | None:
+def _load(name: str, runtime: Runtime) -> type[Operator | EventOperator] | None:
     """The operator's class; None where only the runtime's own workers know their operators."""
     if runtime.name == "ecs_platform":
         return registry.load(name)
-    return _load_of_dispatcher(name) if runtime.kind == "dispatcher" else None
+    return in_process.load(name) if runtime.kind == "dispatcher" else None
 
 
-def _load_of_dispatcher(name: str) -> type[Operator]:
-    try:
-        of_dispatcher = importlib.import_module(_OF_DISPATCHER)
-    except ModuleNotFoundError:
-        raise InvalidConfig(f"there is no operator '{name}' with runtime: dispatcher") from None
-    return cast("type[Operator]", of_dispatcher.load(name))
-
-
-def _outputs_and_config(job: Job, operator: type[Operator], path: Path) -> Iterator[Problem]:
+def _outputs_and_config(
+    job: Job, operator: type[Operator | EventOperator], path: Path
+) -> Iterator[Problem]:
     names = operator.output_names
     if names is not None and len(job.outputs) != len(names):
         yield (*path, "outputs"), f"{job.operator} writes {len(names)} outputs: {', '.join(names)}"

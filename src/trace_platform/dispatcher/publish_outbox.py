@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,8 @@ class Publishing:
     state: Database
     queue: QueueSender
     runtimes: Runtimes
+    # Called when tasks were routed that no queue carries.
+    others_due: Callable[[], None] = lambda: None
 
     @property
     def queues(self) -> dict[str, str]:
@@ -43,7 +46,10 @@ class Publishing:
 async def publish_outbox(me: Publishing, limit: int = 500) -> int:
     """How many rows were dealt with. Safe in several dispatchers at once."""
     routed, announcements = await _route(me, limit)
-    await _send(me, [row for row in announcements if row["payload"]["runtime"] in me.sent])
+    queued = [row for row in announcements if row["payload"]["runtime"] in me.queues]
+    if len(queued) < len(announcements):
+        me.others_due()
+    await _send(me, queued)
     async with me.state.statement() as tx:
         owed = await outbox.claim(tx, limit, HIDE_S, me.sent, sent=True)
     await _send(me, owed)

@@ -87,6 +87,7 @@ async def serve(
         async with running_loops(me, queue, invoker, tuning):
             await serve_https(app, listen, on_ready)
     finally:
+        await invoker.close()
         await state.close()
 
 
@@ -95,7 +96,7 @@ async def running_loops(
     me: Dispatcher, queue: QueueSender, invoker: Invoker, tuning: Tuning
 ) -> AsyncIterator[None]:
     """Every verb on its timer. Those with something to say have others woken."""
-    calls = Calls(Invoking(me.state, me.grants, me.completing, invoker))
+    calls = Calls(Invoking(me.state, me.grants, me.completing, invoker), idle=me.wake.set)
     loops = [asyncio.create_task(loop) for loop in _loops(me, queue, calls, tuning)]
     try:
         yield
@@ -110,8 +111,15 @@ async def running_loops(
 def _loops(
     me: Dispatcher, queue: QueueSender, calls: Calls, tuning: Tuning
 ) -> list[Coroutine[Any, Any, None]]:
-    publishing = Publishing(me.state, queue, me.runtimes)
-    direct = Direct(me.state, me.completing, me.runtimes, publishing.sent, calls)
+    publishing = Publishing(me.state, queue, me.runtimes, me.wake.set)
+    direct = Direct(
+        me.state,
+        me.completing,
+        me.runtimes,
+        publishing.sent,
+        calls,
+        me.metrics.tasks_started,
+    )
 
     async def publish() -> int:
         return await publish_outbox(publishing)

@@ -46,7 +46,14 @@ class Runtime:
 
 DEFAULT_RUNTIMES: tuple[Runtime, ...] = (
     Runtime("dispatcher", "dispatcher", timeout_seconds=60, max_timeout_seconds=900),
-    Runtime("lambda", "lambda", timeout_seconds=300, max_timeout_seconds=900),
+    # A function need not send heartbeats: its lease lasts as long as it may take.
+    Runtime(
+        "lambda",
+        "lambda",
+        timeout_seconds=300,
+        max_timeout_seconds=900,
+        heartbeat_timeout_seconds=300,
+    ),
     Runtime(
         "ecs_platform",
         queue="ecs_platform",
