@@ -46,7 +46,7 @@ test: $(V)/.dev-installed
 	@$(V)/python -m pytest $(ARGS)
 
 fault: $(V)/.dev-installed
-	@$(V)/python -m pytest -m long -rP $(ARGS)
+	@$(V)/python -m pytest -m long -rfEP $(ARGS)
 
 check: $(V)/.dev-installed
 	@$(V)/ruff check .

@@ -50,7 +50,7 @@ LIMIT_MUTANTS = [
     ("lock_claims", "pg_advisory_xact_lock(", "hashtextextended('', "),
     ("claim_tasks", "c.turn <= c.room", "true"),
     ("claim_tasks", "j.max_concurrency - coalesce(r.tasks, 0)", "j.max_concurrency"),
-    ("claim_tasks", "coalesce(h.from_rank, 32767)", "32767"),
+    ("claim_tasks", "AND h.job_name = j.name AND h.from_rank <= w.priority", "AND false"),
 ]
 
 

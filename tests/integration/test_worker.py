@@ -63,7 +63,7 @@ class Rig:
         self._thread.start()
 
     def _run(self) -> None:
-        threading.Thread(target=self.worker._heartbeats, daemon=True).start()
+        self.worker._watch()
         self.worker._poll()
         self.worker._drain()
 

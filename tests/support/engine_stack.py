@@ -223,8 +223,11 @@ class Engine:
         return home, open_instance(home, load_settings(home, {})).port("dispatcher")
 
 
+SETTINGS = "loop_interval_s = 0.05\nreap_grace_s = 0"
+
+
 @contextmanager
-def engine(folder: Path, dsns: Dsns, settings: str = "loop_interval_s = 0.05") -> Iterator[Engine]:
+def engine(folder: Path, dsns: Dsns, settings: str = SETTINGS) -> Iterator[Engine]:
     made = Engine(folder / "engine", dsns, settings)
     try:
         yield made

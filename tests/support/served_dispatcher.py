@@ -55,7 +55,10 @@ class ServedDispatcher:
         )
         self._server = _Server(config, self._ready)
         async with running_loops(
-            self.plane.me, self.plane.queue, HttpInvoker(), Tuning(loop_interval_s=0.05)
+            self.plane.me,
+            self.plane.queue,
+            HttpInvoker(),
+            Tuning(loop_interval_s=0.05, reap_grace_s=0),
         ):
             await self._server.serve()
         await self.plane.close()

@@ -84,6 +84,8 @@ class DispatcherSettings(_Section):
     # How often the lengths of the queues are held against their limits.
     pressure_interval_s: float = Field(default=0.5, gt=0)
     metrics_interval_s: float = Field(default=5.0, gt=0)
+    # How long workers have to speak after a start or an outage before leases count as lost.
+    reap_grace_s: float = Field(default=15.0, ge=0)
     # How long finished tasks and handled events are kept.
     history_days: float = Field(default=90.0, gt=0)
 

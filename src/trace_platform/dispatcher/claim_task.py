@@ -7,13 +7,21 @@ from dataclasses import dataclass
 from typing import Literal, cast
 from uuid import UUID
 
+import structlog
+
 from trace_platform.dispatcher.task_payload import task_payloads
 from trace_platform.dispatcher.task_tokens import TaskTokens
+from trace_platform.domain.errors import Unavailable
 from trace_platform.domain.prefix import scratch_prefix
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import tasks
 from trace_platform.wire.task import Claimed, ClaimRequest, NotClaimed, TaskPayload
+
+log = structlog.get_logger()
+
+# How many tasks that cannot be started are passed over at most.
+SPARE = 100
 
 Reason = Literal["AlreadyRunning", "Completed", "Failed", "Canceled", "NotFound", "Held"]
 
@@ -33,8 +41,43 @@ async def claim_tasks(
     state: Database, grants: Grants, runtime: str, worker_ids: Sequence[str]
 ) -> list[tuple[str, Claimed]]:
     """The tasks whose turn it is, at most one per worker id, and who got which."""
+    try:
+        return await _claim(state, grants, runtime, worker_ids)
+    except Unavailable:
+        raise
+    except Exception:
+        # One task that cannot be started must not hold up all others: each alone, then.
+        log.exception("claim_failed", runtime=runtime)
+    return await _claim_each(state, grants, runtime, worker_ids)
+
+
+async def _claim_each(
+    state: Database, grants: Grants, runtime: str, worker_ids: Sequence[str]
+) -> list[tuple[str, Claimed]]:
+    async with state.statement() as tx:
+        waiting = await tasks.next_in_line(tx, runtime, SPARE + len(worker_ids))
+    found: list[tuple[str, Claimed]] = []
+    for task_id in waiting:
+        if len(found) == len(worker_ids):
+            break
+        try:
+            found += await _claim(state, grants, runtime, [worker_ids[len(found)]], [task_id])
+        except Unavailable:
+            raise
+        except Exception:
+            log.exception("task_cannot_be_claimed", task=str(task_id))
+    return found
+
+
+async def _claim(
+    state: Database,
+    grants: Grants,
+    runtime: str,
+    worker_ids: Sequence[str],
+    task_ids: Sequence[UUID] | None = None,
+) -> list[tuple[str, Claimed]]:
     async with state.transaction() as tx:
-        rows = await tasks.claim(tx, runtime, worker_ids)
+        rows = await tasks.claim(tx, runtime, worker_ids, task_ids)
         payloads = await task_payloads(tx, rows, grants.bucket)
     _note_waits(grants, rows)
     return [

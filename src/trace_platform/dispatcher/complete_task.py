@@ -17,7 +17,7 @@ import structlog
 
 from trace_platform.dispatcher.record_events import Generation, event_rows
 from trace_platform.dispatcher.verify_output import check_table, is_table, verify_output
-from trace_platform.domain.errors import StaleFence, TraceError, Unavailable
+from trace_platform.domain.errors import InternalError, StaleFence, TraceError, Unavailable
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
@@ -129,7 +129,7 @@ async def _write_ends(tx: Tx, requests: Sequence[CompleteRequest], retry_base_s:
 
 
 async def _make_room(tx: Tx, ended: Sequence[Row]) -> None:
-    limited = [task["job_id"] for task in ended if task["max_concurrency"] is not None]
+    limited = [task for task in ended if task["max_concurrency"] is not None]
     if limited:
         await tasks.announce_next(tx, limited)
 
@@ -235,14 +235,18 @@ def _ending(request: CompleteRequest) -> Ending:
 
 
 async def _error_of(work: Any) -> TraceError | None:
+    """What is wrong with this one. When trying again may help, all of the batch is tried again."""
     try:
         await work
-    except TraceError as error:
-        return error
+    except Unavailable:
+        raise
+    except Exception as error:
+        return _named(error)
     return None
 
 
 def _named(error: Exception) -> TraceError:
     if isinstance(error, TraceError):
         return error
-    raise error
+    log.error("completion_broke", exc_info=error)
+    return InternalError("a defect; the dispatcher's log has more")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import structlog
+from pydantic import ValidationError
 
 from trace_platform.dispatcher.operators.aggregator import Config
 from trace_platform.drivers.postgres.database import Database
@@ -27,7 +28,12 @@ async def expire_correlations(state: Database, limit: int = 500) -> int:
 
 
 def _emits(row: Row) -> bool:
-    return Config.model_validate(row["config"]).on_timeout == "emit"
+    try:
+        return Config.model_validate(row["config"]).on_timeout == "emit"
+    except ValidationError:
+        # Of a version before this one. The others must not wait for it.
+        log.error("correlation_config_invalid", **_facts(row))
+        return False
 
 
 def _event(row: Row) -> dict[str, Any]:

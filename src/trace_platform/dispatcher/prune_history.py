@@ -6,7 +6,7 @@ from trace_platform.drivers.postgres.database import Database
 from trace_platform.state import history
 
 
-async def prune_history(state: Database, keep_days: float, limit: int = 2000) -> int:
+async def prune_history(state: Database, keep_days: float, limit: int = 10_000) -> int:
     """How many rows went. Nothing that is alive, or that a current partition came from."""
     pruned = 0
     for forget in (

@@ -99,28 +99,39 @@ async def _route_one(me: Publishing) -> tuple[int, list[Row]]:
         ids = [row["id"] for row in taken]
         log.exception("row_cannot_be_routed", outbox_ids=ids)
         async with me.state.statement() as tx:
-            await outbox.postpone(tx, ids, POSTPONE_S)
+            # Its events each get a row of their own; what is one already is put off.
+            if not await outbox.split_routes(tx, ids):
+                await outbox.postpone(tx, ids, POSTPONE_S)
         return 1, []
 
 
 async def _send(me: Publishing, rows: list[Row]) -> None:
     if not rows:
         return
-    for name, messages in _messages(me, rows).items():
-        await me.queue.send(name, messages)
+    messages: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    unclear: list[int] = []
+    for row in rows:
+        try:
+            name, bodies = _messages(me, row)
+        except (KeyError, TypeError):
+            log.exception("row_cannot_be_sent", outbox_id=row["id"])
+            unclear.append(row["id"])
+        else:
+            messages[name] += bodies
+    for name, bodies in messages.items():
+        await me.queue.send(name, bodies)
     # Settled after the send: a crash here repeats a wake-up, never loses one.
     async with me.state.statement() as tx:
-        await outbox.settle(tx, [row["id"] for row in rows])
+        await outbox.settle(tx, [row["id"] for row in rows if row["id"] not in unclear])
+    if unclear:
+        async with me.state.statement() as tx:
+            await outbox.postpone(tx, unclear, POSTPONE_S)
 
 
-def _messages(me: Publishing, rows: list[Row]) -> dict[str, list[dict[str, Any]]]:
-    messages: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        payload = row["payload"]
-        if row["kind"] == "buffer":
-            messages[BUFFER_QUEUE].append(payload)
-        else:
-            messages[me.queues[payload["runtime"]]] += [
-                {"task_id": task_id} for task_id in payload["task_ids"]
-            ]
-    return messages
+def _messages(me: Publishing, row: Row) -> tuple[str, list[dict[str, Any]]]:
+    """To which queue, and what."""
+    payload = row["payload"]
+    if row["kind"] == "buffer":
+        return BUFFER_QUEUE, [payload]
+    bodies = [{"task_id": task_id} for task_id in payload["task_ids"]]
+    return me.queues[payload["runtime"]], bodies

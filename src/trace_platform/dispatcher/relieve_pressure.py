@@ -8,6 +8,7 @@ from half to four fifths of a limit, so it does not flap.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from uuid import UUID
 
 import structlog
 
@@ -43,9 +44,14 @@ async def relieve_pressure(state: Database) -> int:
         changed = await _note_levels(tx, levels)
         changed += await _shed(tx, levels)
         changed += await _promote(tx, levels)
-        changed += await _hold_upstream(tx, levels)
+        released = await _hold_upstream(tx, levels)
+    for org_id, dag_name, job_name in released:
+        # Nobody has woken their workers while they were held; and only now that nobody sees the
+        # hold any more are wake-ups not wasted.
+        async with state.statement() as tx:
+            await holds.announce_ready(tx, org_id, dag_name, job_name)
     _log_changes(levels)
-    return changed
+    return changed + len(released)
 
 
 def level(job: JobLoad) -> int | None:
@@ -108,7 +114,8 @@ async def _promote(tx: Tx, levels: Levels) -> int:
     return await pressure.promote(tx, rooms) if rooms else 0
 
 
-async def _hold_upstream(tx: Tx, levels: Levels) -> int:
+async def _hold_upstream(tx: Tx, levels: Levels) -> list[tuple[UUID, str, str]]:
+    """The jobs that are held no longer, or no longer as much."""
     pressed = {
         job.job_id: (rank, reason(job))
         for job, rank in levels.items()
@@ -116,12 +123,9 @@ async def _hold_upstream(tx: Tx, levels: Levels) -> int:
     }
     causes = [*pressed, *(job.job_id for job in levels if job.from_rank is not None)]
     if not causes:
-        return 0
+        return []
     released = await pressure.hold_upstream(tx, pressed, causes)
-    for org_id, dag_name, job_name in sorted({tuple(row.values()) for row in released}):
-        # Nobody has woken their workers while they were held.
-        await holds.announce_ready(tx, org_id, dag_name, job_name)
-    return len(released)
+    return sorted({(row["org_id"], row["dag_name"], row["job_name"]) for row in released})
 
 
 def _log_changes(levels: Levels) -> None:

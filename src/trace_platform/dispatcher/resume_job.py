@@ -16,9 +16,11 @@ async def resume_job(state: Database, org_id: UUID, dag_name: str, job_name: str
     be resumed too: its last tasks may wait."""
     async with state.transaction() as tx:
         changed = await holds.resume(tx, org_id, dag_name, job_name)
-        if changed:
-            await holds.announce_ready(tx, org_id, dag_name, job_name)
-        else:
+        if not changed:
             await find_job(tx, org_id, dag_name, job_name)
         found = await holds_of(tx, org_id, dag_name, job_name)
+    if changed:
+        # Once the hold is gone for everybody: what came meanwhile has had its wake-up wasted.
+        async with state.statement() as tx:
+            await holds.announce_ready(tx, org_id, dag_name, job_name)
     return JobHolds(dag_name=dag_name, job_name=job_name, changed=changed, holds=found)

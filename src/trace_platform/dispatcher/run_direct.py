@@ -16,7 +16,7 @@ from trace_platform.dispatcher.complete_task import Completing, complete_task
 from trace_platform.dispatcher.invoke_task import Calls, failed
 from trace_platform.dispatcher.operators import registry
 from trace_platform.dispatcher.operators.contract import EventOperator, Woken
-from trace_platform.dispatcher.publish_outbox import HIDE_S, POSTPONE_S
+from trace_platform.dispatcher.publish_outbox import HIDE_S
 from trace_platform.dispatcher.record_events import event_rows
 from trace_platform.domain.errors import (
     InvalidConfig,
@@ -26,6 +26,7 @@ from trace_platform.domain.errors import (
     Unavailable,
 )
 from trace_platform.domain.fence import Fence
+from trace_platform.domain.masking import mask_text
 from trace_platform.domain.runtimes import Runtime, Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
@@ -79,8 +80,10 @@ async def _deal_with(me: Direct, name: str, rows: Sequence[Row]) -> None:
     try:
         runtime = _runtime(me, name)
     except InvalidConfig as error:
+        # Settled all the same: its tasks are announced again, ever more rarely, and so the rows of
+        # a runtime that nobody serves do not pile up.
         log.warning("tasks_wait_for_their_runtime", reason=error.message, hint=error.hint)
-        await _postpone(me, rows, POSTPONE_S)
+        await _settle(me, rows)
         return
     if runtime.kind == "lambda":
         me.calls.start(name, _call(me, runtime, rows))
@@ -177,7 +180,7 @@ async def _run(tx: Tx, claimed: Sequence[Row]) -> int:
     if emitted:
         await events.record(tx, emitted)
     await tasks.finish(tx, [Ending(_fence(task), "Completed") for task in owned])
-    limited = [task["job_id"] for task in held.values() if task["max_concurrency"] is not None]
+    limited = [task for task in held.values() if task["max_concurrency"] is not None]
     if limited:
         await tasks.announce_next(tx, limited)
     return len(owned)
@@ -217,7 +220,8 @@ def _named(error: Exception) -> TraceError:
         return error
     log.error("operator_crashed", exc_info=error)
     lines = str(error).strip().splitlines()
-    return OperatorCrashed(f"{type(error).__name__}: {lines[0] if lines else 'no message'}")
+    said = mask_text(lines[0]) if lines else "no message"
+    return OperatorCrashed(f"{type(error).__name__}: {said}")
 
 
 def _fence(task: Row) -> Fence:

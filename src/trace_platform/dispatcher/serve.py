@@ -13,6 +13,7 @@ import structlog
 
 from trace_platform.dispatcher.api import Dispatcher, Secrets, create_app
 from trace_platform.dispatcher.claim_task import Grants
+from trace_platform.dispatcher.contact import Contact
 from trace_platform.dispatcher.expire_correlations import expire_correlations
 from trace_platform.dispatcher.invoke_task import Calls, Invoking
 from trace_platform.dispatcher.loops import Wake, repeat
@@ -50,6 +51,8 @@ class Tuning:
     pressure_interval_s: float = 0.5
     metrics_interval_s: float = 5.0
     history_days: float = 90.0
+    # After a start or an outage, workers have this long to speak before a lease counts as lost.
+    reap_grace_s: float = 15.0
 
 
 async def serve(
@@ -127,8 +130,12 @@ def _loops(
     async def run() -> int:
         return _waking(me, await run_direct(direct))
 
+    contact = Contact(tuning.reap_grace_s)
+
     async def reap() -> int:
-        reaped = await reap_leases(me.state)
+        if not await contact.is_steady(me.state):
+            return 0
+        reaped = await contact.keeping(reap_leases(me.state))
         for attempt in reaped:
             log.warning("lease_expired", **{name: str(value) for name, value in attempt.items()})
         me.metrics.leases_expired(len(reaped))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -15,7 +16,7 @@ from trace_platform.dispatcher.heartbeat import heartbeat
 from trace_platform.dispatcher.openapi import documented
 from trace_platform.dispatcher.publish_buffer import publish_buffer
 from trace_platform.dispatcher.record_events import record_events
-from trace_platform.domain.errors import TraceError
+from trace_platform.domain.errors import TraceError, Unavailable
 from trace_platform.wire import task
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Token = Annotated[str, Header(alias="X-Trace-Task-Capability")]
 
+# Below the time that a worker waits for an answer.
+FORGET_CLAIM_S = 15.0
+# A claim, and when it came.
+Asked = tuple[task.ClaimBatchRequest, float]
 Beaten = task.HeartbeatResponse | TraceError
 Ended = task.CompleteResponse | TraceError
 
@@ -35,13 +40,13 @@ class Batches:
         self._me = me
         self._beats = Coalesced(self._beat_all)
         self._ends = Coalesced(self._end_all)
-        self._claims: dict[str, Coalesced[task.ClaimBatchRequest, list[task.Claimed]]] = {}
+        self._claims: dict[str, Coalesced[Asked, list[task.Claimed]]] = {}
 
     async def claim(self, request: task.ClaimBatchRequest) -> list[task.Claimed]:
         self._me.runtimes.get(request.runtime)
         if request.runtime not in self._claims:
-            self._claims[request.runtime] = Coalesced(self._claim_all, limit=50)
-        return await self._claims[request.runtime].call(request)
+            self._claims[request.runtime] = Coalesced(self._claim_all, limit=10)
+        return await self._claims[request.runtime].call((request, time.monotonic()))
 
     async def heartbeats(self, requests: Sequence[task.HeartbeatRequest]) -> list[Beaten]:
         return await self._beats.call(requests) if requests else []
@@ -73,9 +78,11 @@ class Batches:
         answers = iter(await complete_tasks(self._me.completing, ends))
         return [[next(answers) for _ in many] for many in batch]
 
-    async def _claim_all(
-        self, batch: list[task.ClaimBatchRequest]
-    ) -> list[list[task.Claimed] | TraceError]:
+    async def _claim_all(self, asked: list[Asked]) -> list[list[task.Claimed] | TraceError]:
+        # Whoever asked so long ago has gone: what it got would wait for nobody.
+        if any(time.monotonic() - since > FORGET_CLAIM_S for _, since in asked):
+            raise Unavailable("the claim took too long", hint="ask again")
+        batch = [request for request, _ in asked]
         names = [request.worker_id for request in batch for _ in range(request.max_tasks)]
         found = await claim_tasks(self._me.state, self._me.grants, batch[0].runtime, names)
         return _dealt(batch, found)

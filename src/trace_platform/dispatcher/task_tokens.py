@@ -58,21 +58,28 @@ def _claims(org_id: UUID, task: TaskPayload, scratch_prefixes: Sequence[str]) ->
         "org_id": str(org_id),
         "task_id": task_id,
         "attempt": task.attempt,
-        "datasets": [_granted(given) for given in task.inputs],
+        "datasets": _granted(task.inputs),
         "read_prefixes": sorted({_folder(f) for given in task.inputs for f in given.files}),
         "write_prefixes": [output.prefix for output in task.outputs],
         "scratch_prefixes": list(scratch_prefixes),
     }
 
 
-def _granted(given: TaskInput) -> dict[str, Any]:
-    return {
-        "dataset_uuid": str(given.dataset_uuid),
-        "dataset_version": str(given.dataset_version),
-        "alias": f"input_{given.input_index}",
-        "files": given.files,
-        "filter": given.where,
-    }
+def _granted(inputs: Sequence[TaskInput]) -> list[dict[str, Any]]:
+    """Each dataset once, however many of its updates the task is about."""
+    granted: dict[tuple[int, UUID, UUID], dict[str, Any]] = {}
+    for given in inputs:
+        key = (given.input_index, given.dataset_uuid, given.dataset_version)
+        if key not in granted:
+            granted[key] = {
+                "dataset_uuid": str(given.dataset_uuid),
+                "dataset_version": str(given.dataset_version),
+                "alias": f"input_{given.input_index}",
+                "files": [],
+                "filter": given.where,
+            }
+        granted[key]["files"] += given.files
+    return list(granted.values())
 
 
 def _folder(uri: str) -> str:

@@ -15,6 +15,7 @@ TraceError
 ├── Forbidden
 ├── Conflict                     the request is right, the state does not allow it
 │   ├── StaleFence               another attempt owns the task now
+│   ├── CommitOvertaken          part of the range is newer than what this attempt read
 │   ├── JobOnHold                the job is paused, or a consumer of it is behind
 │   └── PartitionOverlap         a partition that crosses the border of a committed one
 ├── TaskCanceled                 the attempt was told to stop
@@ -116,6 +117,11 @@ class Conflict(TraceError):
 
 class StaleFence(Conflict):
     code = "stale_fence"
+
+
+class CommitOvertaken(Conflict):
+    code = "commit_overtaken"
+    retryable = True
 
 
 class JobOnHold(Conflict):

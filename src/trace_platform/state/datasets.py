@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from trace_platform.domain.errors import PartitionOverlap
+from trace_platform.domain.errors import CommitOvertaken, PartitionOverlap
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.task import OutputCommit
@@ -65,8 +65,8 @@ async def commit_partition(
     """Point the generation at the staged files; what lay wholly within the range is superseded.
 
     The caller holds the task's fence in this transaction. Returns the materialisation's id, or
-    None when a larger range that holds this one was committed since the task was created: its
-    rows are newer, and nothing is left to do.
+    None when the range was committed by an attempt that started later, or as part of a larger one
+    since the task was created: its rows are newer, and nothing is left to do.
     """
     scope: dict[str, Any] = {
         "dataset_version": output.dataset_version,
@@ -74,6 +74,14 @@ async def commit_partition(
         "end": manifest.end,
     }
     await _sql.lock_generation(tx, dataset_version=output.dataset_version)
+    newer: Row | None = await _sql.overtaking_partition(tx, **scope, task_id=task_id)
+    if newer is not None:
+        if newer["covers"]:
+            return None
+        raise CommitOvertaken(
+            f"partition {newer['partition_key']} was committed by an attempt that started later",
+            hint="another attempt reads what is current",
+        )
     await _sql.supersede_within(tx, **scope)
     other: Row | None = await _sql.overlapping_partition(tx, **scope, task_id=task_id)
     if other is not None:

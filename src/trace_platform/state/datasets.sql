@@ -49,6 +49,20 @@ SELECT uuid, dag_name FROM datasets WHERE org_id = :org_id AND name = :name;
 -- Commits to one generation take turns, so that what they check stays true until they write.
 SELECT version FROM dataset_versions WHERE version = :dataset_version FOR NO KEY UPDATE;
 
+-- name: overtaking_partition^
+-- Committed in this range by an attempt that started later, and so read what is newer.
+SELECT p.partition_key, p.range_start <= :start AND p.range_end >= :end AS covers
+  FROM partition_versions p
+  JOIN task_attempts a ON a.task_id = p.task_id AND a.attempt = p.attempt
+ WHERE p.dataset_version = :dataset_version AND p.superseded_at IS NULL
+   AND p.range_start <= :end AND p.range_end >= :start
+   AND p.range_start >= coalesce((
+       SELECT range_start FROM partition_versions
+        WHERE dataset_version = :dataset_version AND superseded_at IS NULL AND range_start <= :start
+        ORDER BY range_start DESC LIMIT 1), :start)
+   AND a.started_at > (SELECT started_at FROM tasks WHERE id = :task_id)
+ ORDER BY covers DESC LIMIT 1;
+
 -- name: supersede_within!
 UPDATE partition_versions SET superseded_at = clock_timestamp()
  WHERE dataset_version = :dataset_version AND superseded_at IS NULL

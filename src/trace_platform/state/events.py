@@ -13,7 +13,7 @@ from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 _sql = load_queries(__file__)
 
 # Of an open task; more wait for the next one.
-MAX_INPUTS = 10_000
+MAX_INPUTS = 1_000
 
 
 async def record(tx: Tx, events: list[dict[str, Any]]) -> int:
@@ -30,7 +30,11 @@ async def route(
     caller sends at once are hidden from others meanwhile."""
     await _sql.close_full_tasks(tx, event_ids=list(event_ids), max_inputs=MAX_INPUTS)
     rows: list[Row] = await _sql.route_events(
-        tx, event_ids=list(event_ids), sent_at_once=list(sent_at_once), hide_s=hide_s
+        tx,
+        event_ids=list(event_ids),
+        sent_at_once=list(sent_at_once),
+        hide_s=hide_s,
+        max_inputs=MAX_INPUTS,
     )
     return rows
 

@@ -52,7 +52,9 @@ WITH due AS (
            j.runtime, due.dataset_version || ':' || due.identity AS dedupe_key,
            CASE WHEN j.execution_strategy = 'Bulk'
                   OR (j.pressure_mode = 'coalesce' AND p.from_rank <= j.priority) THEN '*'
-                WHEN j.execution_strategy = 'PerPartition' THEN due.partition_key END AS absorbs,
+                -- Each dataset by itself: an update of one does not stand for another's.
+                WHEN j.execution_strategy = 'PerPartition'
+                THEN due.dataset_uuid || ':' || due.partition_key END AS absorbs,
            coalesce(j.pressure_mode = 'pause' AND p.from_rank <= j.priority, false) AS pending,
            jsonb_strip_nulls(jsonb_build_object(
                'input_index', e.input_index, 'dataset_uuid', due.dataset_uuid,
@@ -77,16 +79,27 @@ WITH due AS (
       FROM woken WHERE absorbs IS NULL ORDER BY event_id
         ON CONFLICT (job_id, dedupe_key) DO NOTHING
     RETURNING id, job_id, runtime, pending_backpressure
+), pieces AS (
+    -- The last piece stays open; those before it are full.
+    SELECT w.*, (row_number() OVER latest - 1) / :max_inputs AS piece
+      FROM woken w
+     -- A task of old that an event forgotten since had made.
+     WHERE absorbs IS NOT NULL
+       AND NOT EXISTS (SELECT FROM tasks t
+                        WHERE t.job_id = w.job_id AND t.dedupe_key = w.dedupe_key)
+    WINDOW latest AS (PARTITION BY job_id, absorbs ORDER BY event_id DESC)
 ), opened AS (
     INSERT INTO tasks (org_id, job_id, dedupe_key, runtime, priority, absorbs, inputs,
                        pending_backpressure)
-    SELECT org_id, job_id, (array_agg(dedupe_key ORDER BY event_id))[1], runtime, priority, absorbs,
+    SELECT org_id, job_id, (array_agg(dedupe_key ORDER BY event_id))[1], runtime, priority,
+           CASE WHEN piece = 0 THEN absorbs END,
            -- Of one partition only the newest counts: a task reads what is current when it starts.
            CASE WHEN absorbs = '*' THEN jsonb_agg(input ORDER BY event_id)
                 ELSE jsonb_build_array((array_agg(input ORDER BY event_id DESC))[1]) END,
            bool_or(pending)
-      FROM woken WHERE absorbs IS NOT NULL
-     GROUP BY org_id, job_id, runtime, priority, absorbs ORDER BY job_id, absorbs
+      FROM pieces WHERE absorbs = '*' OR piece = 0
+     GROUP BY org_id, job_id, runtime, priority, absorbs, piece
+     ORDER BY job_id, absorbs, piece DESC
         ON CONFLICT (job_id, absorbs) WHERE absorbs IS NOT NULL DO UPDATE
        SET inputs = CASE WHEN tasks.absorbs = '*' THEN tasks.inputs || excluded.inputs
                          ELSE excluded.inputs END

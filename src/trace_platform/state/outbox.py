@@ -25,6 +25,12 @@ async def claim(
     return rows
 
 
+async def split_routes(tx: Tx, ids: Sequence[int]) -> int:
+    """How many rows came of those that held several events, one for each."""
+    made: int = await _sql.split_routes(tx, ids=list(ids))
+    return made
+
+
 async def postpone(tx: Tx, ids: Sequence[int], seconds: float) -> None:
     await _sql.postpone(tx, ids=list(ids), seconds=seconds)
 

@@ -25,6 +25,18 @@ UPDATE outbox o
  WHERE o.id = due.id
 RETURNING o.id, o.kind, o.payload;
 
+-- name: split_routes!
+WITH whole AS (
+    DELETE FROM outbox
+     WHERE id = ANY(:ids)
+       AND CASE WHEN jsonb_typeof(payload->'event_ids') = 'array'
+                THEN jsonb_array_length(payload->'event_ids') > 1 END
+    RETURNING payload
+)
+INSERT INTO outbox (kind, payload)
+SELECT 'route', jsonb_build_object('event_ids', jsonb_build_array(event_id))
+  FROM whole, jsonb_array_elements(payload->'event_ids') AS event_id;
+
 -- name: postpone!
 UPDATE outbox SET available_at = clock_timestamp() + make_interval(secs => :seconds)
  WHERE id = ANY(:ids);

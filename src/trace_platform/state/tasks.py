@@ -36,13 +36,19 @@ async def claim(
     """Queued -> Running with a new attempt and lease, at most one task per worker id; only of
     these tasks when some are named."""
     await _sql.lock_claims(tx, runtime=runtime)
-    rows: list[Row] = await _sql.claim_tasks(
-        tx,
-        runtime=runtime,
-        worker_ids=list(worker_ids),
-        task_ids=None if task_ids is None else list(task_ids),
-    )
-    return rows
+    claimed: list[Row] = []
+    while len(claimed) < len(worker_ids):
+        # One look takes a few tasks of each job at most: another, until it is enough or all.
+        found: list[Row] = await _sql.claim_tasks(
+            tx,
+            runtime=runtime,
+            worker_ids=list(worker_ids[len(claimed) :]),
+            task_ids=None if task_ids is None else list(task_ids),
+        )
+        claimed += found
+        if not found or not found[0]["more"]:
+            break
+    return claimed
 
 
 async def get(tx: Tx, task_id: UUID) -> Row | None:
@@ -102,9 +108,13 @@ async def fail(tx: Tx, endings: Sequence[Ending], retry_base_s: float) -> set[UU
     return {row["id"] for row in rows}
 
 
-async def announce_next(tx: Tx, job_ids: Sequence[UUID]) -> None:
-    """Another task of each of these jobs is due, once per mention, if the job has a limit."""
-    await _sql.announce_next(tx, job_ids=list(job_ids))
+async def announce_next(tx: Tx, ended: Sequence[Row]) -> None:
+    """For each of these tasks that ended, another of its job is due, if the job has a limit."""
+    await _sql.announce_next(
+        tx,
+        job_ids=[task["job_id"] for task in ended],
+        task_ids=[task["id"] for task in ended],
+    )
 
 
 async def ended_outcomes(tx: Tx, fences: Sequence[Fence]) -> dict[UUID, str | None]:
@@ -119,13 +129,25 @@ async def expired(tx: Tx, limit: int) -> list[UUID]:
 async def reap(tx: Tx, task_ids: Sequence[UUID]) -> list[Row]:
     """Those of the tasks whose lease ran out, given up."""
     rows: list[Row] = await _sql.reap_leases(tx, task_ids=list(task_ids))
-    await announce_next(tx, [row["job_id"] for row in rows])
+    await announce_next(tx, [{"job_id": row["job_id"], "id": row["task"]} for row in rows])
     return rows
 
 
-async def requeue_due(tx: Tx, limit: int, announce_again_s: float) -> list[Row]:
-    rows: list[Row] = await _sql.requeue_due(tx, limit=limit, announce_again_s=announce_again_s)
+async def due(tx: Tx, limit: int) -> list[UUID]:
+    """What is to be announced: retries whose time has come, wake-ups that seem lost."""
+    return [row["id"] for row in await _sql.due_tasks(tx, limit=limit)]
+
+
+async def requeue(tx: Tx, task_ids: Sequence[UUID], announce_again_s: float) -> list[Row]:
+    rows: list[Row] = await _sql.requeue_due(
+        tx, task_ids=list(task_ids), announce_again_s=announce_again_s
+    )
     return rows
+
+
+async def next_in_line(tx: Tx, runtime: str, limit: int) -> list[UUID]:
+    """Tasks that could be claimed, the oldest of the highest priority first."""
+    return [row["id"] for row in await _sql.next_in_line(tx, runtime=runtime, limit=limit)]
 
 
 async def cancel(tx: Tx, org_id: UUID, task_id: UUID) -> str | None:

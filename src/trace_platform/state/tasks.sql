@@ -9,42 +9,43 @@ SELECT pg_advisory_xact_lock(hashtextextended('claim/' || :runtime, 0));
 -- priority the jobs take turns, within a job the oldest. A job at its limit or on hold gives nothing.
 -- Only what is ready and what runs is read: neither history nor the length of a queue matters.
 WITH RECURSIVE waiting AS (
-    (SELECT job_id FROM tasks
+    (SELECT job_id, priority FROM tasks
       WHERE status = 'Queued' AND NOT pending_backpressure AND runtime = :runtime
-      ORDER BY job_id LIMIT 1)
+      ORDER BY job_id, priority LIMIT 1)
     UNION ALL
-    SELECT (SELECT t.job_id FROM tasks t
-             WHERE t.status = 'Queued' AND NOT t.pending_backpressure AND t.runtime = :runtime
-               AND t.job_id > w.job_id
-             ORDER BY t.job_id LIMIT 1)
-      FROM waiting w WHERE w.job_id IS NOT NULL
+    SELECT t.* FROM waiting w CROSS JOIN LATERAL (
+        SELECT job_id, priority FROM tasks
+         WHERE status = 'Queued' AND NOT pending_backpressure AND runtime = :runtime
+           AND (job_id, priority) > (w.job_id, w.priority)
+         ORDER BY job_id, priority LIMIT 1) t
 ), running AS MATERIALIZED (
     SELECT job_id, count(*) AS tasks FROM tasks WHERE status = 'Running' GROUP BY job_id
 ), shares AS MATERIALIZED (
     SELECT j.org_id, sum(r.tasks) AS tasks
       FROM running r JOIN jobs j ON j.id = r.job_id GROUP BY j.org_id
 ), free AS MATERIALIZED (
-    SELECT j.id, j.org_id, coalesce(r.tasks, 0) AS running,
+    SELECT j.id, j.org_id, w.priority, coalesce(r.tasks, 0) AS running,
            least(cardinality(:worker_ids::text[]), j.max_concurrency - coalesce(r.tasks, 0)) AS room,
-           coalesce(h.from_rank, 32767) AS held_from
+           -- Where many jobs wait, a few tasks of each are looked at: they take turns anyway.
+           1 + 4 * cardinality(:worker_ids::text[]) / count(*) OVER (PARTITION BY w.priority) AS look
       FROM waiting w
       JOIN jobs j ON j.id = w.job_id
       LEFT JOIN running r ON r.job_id = j.id
-      LEFT JOIN LATERAL (
-           SELECT min(from_rank) AS from_rank FROM job_holds
-            WHERE org_id = j.org_id AND dag_name = j.dag_name AND job_name = j.name) h ON true
+     WHERE NOT EXISTS (SELECT FROM job_holds h
+                        WHERE h.org_id = j.org_id AND h.dag_name = j.dag_name
+                          AND h.job_name = j.name AND h.from_rank <= w.priority)
 ), candidates AS (
     SELECT f.org_id, f.running, f.room, t.id, t.priority, t.queued_at,
            row_number() OVER (PARTITION BY f.id ORDER BY t.priority, t.queued_at, t.id) AS turn
       FROM free f CROSS JOIN LATERAL (
            (SELECT id, priority, queued_at FROM tasks
              WHERE :task_ids::uuid[] IS NULL AND job_id = f.id AND runtime = :runtime
-               AND status = 'Queued' AND NOT pending_backpressure AND priority < f.held_from
-             ORDER BY priority, queued_at, id LIMIT greatest(f.room, 0))
+               AND status = 'Queued' AND NOT pending_backpressure AND priority = f.priority
+             ORDER BY queued_at, id LIMIT greatest(least(f.room, f.look), 0))
            UNION ALL
            SELECT id, priority, queued_at FROM tasks
             WHERE id = ANY(:task_ids::uuid[]) AND job_id = f.id
-              AND status = 'Queued' AND NOT pending_backpressure AND priority < f.held_from) t
+              AND status = 'Queued' AND NOT pending_backpressure AND priority = f.priority) t
 ), ordered AS (
     SELECT c.id, c.priority, c.queued_at,
            coalesce(s.tasks, 0) + row_number() OVER (
@@ -74,12 +75,12 @@ WITH RECURSIVE waiting AS (
       FROM chosen c, jobs j
      WHERE t.id = c.id AND t.status = 'Queued' AND NOT t.pending_backpressure AND j.id = t.job_id
     RETURNING t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.timeout_seconds,
-              j.heartbeat_timeout_seconds
+              j.heartbeat_timeout_seconds, c.n AS place
 ), started AS (
     INSERT INTO task_attempts (task_id, attempt, lease_token, worker_id)
     SELECT id, attempt, lease_token, worker_id FROM claimed
 )
-SELECT * FROM claimed;
+SELECT c.*, (SELECT bool_or(look < room) FROM free) AS more FROM claimed c ORDER BY place;
 
 -- name: get_task^
 SELECT t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.timeout_seconds,
@@ -198,17 +199,25 @@ SELECT id, next_retry_at FROM failed;
 
 -- name: announce_next!
 -- A job with a limit has only so many of its tasks announced: one that ends makes room for another.
+-- A wake-up per end, even when nothing seems to wait: a task that is routed at this moment may have
+-- had its own wasted on a claim that still saw the limit reached. It needs a task's id to be one, and
+-- any will do.
 WITH freed AS (
-    SELECT j.id, j.runtime, count(*) AS slots
-      FROM unnest(:job_ids::uuid[]) AS f (job_id)
+    SELECT j.id, j.runtime, array_agg(f.task_id ORDER BY f.task_id) AS ended
+      FROM unnest(:job_ids::uuid[], :task_ids::uuid[]) AS f (job_id, task_id)
       JOIN jobs j ON j.id = f.job_id AND j.max_concurrency IS NOT NULL
      GROUP BY j.id
 ), next AS (
-    SELECT n.id, f.runtime FROM freed f CROSS JOIN LATERAL (
-        SELECT id FROM tasks
-         WHERE job_id = f.id AND runtime = f.runtime
-           AND status = 'Queued' AND NOT pending_backpressure
-         ORDER BY priority, queued_at, id LIMIT f.slots) n
+    SELECT f.runtime, coalesce(w.id, f.ended[slot.n]) AS id
+      FROM freed f
+     CROSS JOIN LATERAL generate_series(1, cardinality(f.ended)) AS slot (n)
+      LEFT JOIN LATERAL (
+           SELECT id, row_number() OVER (ORDER BY priority, queued_at, id) AS place
+             FROM (SELECT id, priority, queued_at FROM tasks
+                    WHERE job_id = f.id AND runtime = f.runtime
+                      AND status = 'Queued' AND NOT pending_backpressure
+                    ORDER BY priority, queued_at, id LIMIT cardinality(f.ended)) first) w
+        ON w.place = slot.n
 )
 INSERT INTO outbox (kind, payload)
 SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id))
@@ -258,20 +267,34 @@ SELECT j.org_id AS org, j.dag_name AS dag, j.name AS job, e.task_id AS task, e.a
        e.worker_id AS worker, r.job_id
   FROM ended e JOIN reaped r ON r.id = e.task_id JOIN jobs j ON j.id = r.job_id;
 
+-- name: next_in_line
+SELECT id FROM tasks
+ WHERE status = 'Queued' AND NOT pending_backpressure AND runtime = :runtime
+ ORDER BY priority, queued_at, id LIMIT :limit;
+
+-- name: due_tasks
+(SELECT id FROM tasks
+  WHERE status = 'Failed' AND next_retry_at <= (SELECT clock_timestamp())
+  ORDER BY next_retry_at LIMIT :limit)
+UNION ALL
+(SELECT id FROM tasks
+  WHERE status = 'Queued' AND NOT pending_backpressure
+    AND announce_again_at <= (SELECT clock_timestamp())
+  ORDER BY announce_again_at LIMIT :limit);
+
 -- name: requeue_due
 -- Failed -> Queued when its time to retry has come; a Queued task whose wake-up seems lost is
 -- announced again, of a job with a limit no more than that. Either way the outbox gets the
 -- announcement in the same statement.
 WITH retries AS MATERIALIZED (
     SELECT id FROM tasks
-     WHERE status = 'Failed' AND next_retry_at <= (SELECT clock_timestamp())
-     ORDER BY next_retry_at LIMIT :limit
+     WHERE id = ANY(:task_ids) AND status = 'Failed'
+       AND next_retry_at <= (SELECT clock_timestamp())
        FOR UPDATE SKIP LOCKED
 ), unheard AS MATERIALIZED (
     SELECT id FROM tasks
-     WHERE status = 'Queued' AND NOT pending_backpressure
+     WHERE id = ANY(:task_ids) AND status = 'Queued' AND NOT pending_backpressure
        AND announce_again_at <= (SELECT clock_timestamp())
-     ORDER BY announce_again_at LIMIT :limit
        FOR UPDATE SKIP LOCKED
 ), queued AS (
     UPDATE tasks t

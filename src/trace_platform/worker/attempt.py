@@ -19,6 +19,7 @@ from trace_platform.domain.errors import (
     TraceError,
     WorkerStopped,
 )
+from trace_platform.domain.masking import mask_text
 from trace_platform.operators import registry
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.wire.task import (
@@ -52,6 +53,7 @@ class Attempt:
         self._go_on.set()
         self._draining = False
         self._beats = 0
+        self._progress: Progress | None = None
         self.log = AttemptLog(lambda: self._log, resources.store, claimed.task.log_uri)
 
     @property
@@ -93,14 +95,19 @@ class Attempt:
         if not self._beats:
             self._log.info("attempt_runs", operator=self.claimed.task.operator)
         self._beats += 1
+        return HeartbeatRequest(**self._fence(), progress=self._progress)
+
+    def look(self) -> None:
+        """Save its log and see how far it is. The store and Spark may hang: no heartbeat does."""
         self.log.save()
         done, total = self._resources.spark.progress(self.tag)
-        progress = Progress(done=done, total=total) if total else None
-        return HeartbeatRequest(**self._fence(), progress=progress)
+        self._progress = Progress(done=done, total=total) if total else None
 
     def heard(self, answer: HeartbeatResponse | TraceError) -> None:
         """Only a lost fence or a directive stops the work, never an outage."""
         if isinstance(answer, StaleFence):
+            if self.has_ended:
+                return  # later than its time-out, perhaps: its report finds out
             self.is_lost = True
             self.stop(answer)
         elif isinstance(answer, TraceError):
@@ -116,7 +123,7 @@ class Attempt:
 
     def stop_when_late(self) -> None:
         limit = self.claimed.task.timeout_seconds
-        if time.monotonic() > self._started + limit:
+        if self._stop_reason is None and time.monotonic() > self._started + limit:
             self.stop(TaskTimedOut(f"ran longer than {limit:g} s", hint="raise timeout_seconds"))
 
     def stop(self, reason: TraceError) -> None:
@@ -130,7 +137,6 @@ class Attempt:
         """Give the task back before the operator has noticed: what it still writes nobody reads."""
         reason = WorkerStopped("the worker was stopped")
         self.stop(reason)
-        self.is_lost = True
         return self.failed(reason)
 
     def _check(self) -> None:
@@ -188,7 +194,7 @@ class Attempt:
             **self._fence(),
             status="Canceled" if isinstance(error, TaskCanceled) else "Failed",
             error_code=error.code,
-            error_message=_storable(message)[:20_000],
+            error_message=mask_text(_storable(message))[:20_000],
             retryable=error.retryable,
             interrupted=isinstance(error, WorkerStopped),
             has_log=self.log.save(),

@@ -24,6 +24,8 @@ class AttemptLog:
         self._store = store
         self._uri = uri
         self._lock = threading.Lock()
+        # Held while the store is written: nobody who speaks waits for it.
+        self._saving = threading.Lock()
         self._lines: list[str] = []
         self._bytes = 0
         self._saved = 0
@@ -41,10 +43,12 @@ class AttemptLog:
         """Whether the attempt has a log in the store. A store that refuses it costs the lines, not
         the attempt."""
         with self._lock:
-            if len(self._lines) > self._saved:
+            lines = list(self._lines)
+        with self._saving:
+            if len(lines) > self._saved:
                 try:
-                    self._store.put(self._uri, "".join(self._lines).encode())
-                    self._saved = len(self._lines)
+                    self._store.put(self._uri, "".join(lines).encode())
+                    self._saved = len(lines)
                 except (TraceError, OSError) as error:
                     self._log().warning("attempt_log_lost", reason=str(error))
             return self._saved > 0

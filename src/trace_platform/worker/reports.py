@@ -23,6 +23,8 @@ REPORT_FOR_S = 3600.0
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 MAX_BATCH = 200
+# Of all reports in a batch: what the Dispatcher takes in one request is bounded.
+MAX_EVENTS = 20_000
 
 Send = Callable[[Sequence[CompleteRequest]], list[CompleteResponse | TraceError]]
 
@@ -75,7 +77,8 @@ class Reports:
             self._changed.wait_for(lambda: self._waiting or self._stopped)
             if self._stopped:
                 return []
-            batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
+            size = _size(self._waiting)
+            batch, self._waiting = self._waiting[:size], self._waiting[size:]
             return batch
 
     def _deliver(self, batch: list[Report]) -> list[Report]:
@@ -88,9 +91,17 @@ class Reports:
             self._close([r for r in batch if r not in kept], error)
             self._pause()
             return kept
+        except TraceError as error:
+            return self._refused(live, error)
         self._pause_s = FIRST_PAUSE_S
         self._close([report for report in batch if report not in live], StaleFence("lost"))
         return self._sort(live, answers)
+
+    def _refused(self, reports: list[Report], error: TraceError) -> list[Report]:
+        """The whole call was: whichever of them is to blame, the others are innocent."""
+        if len(reports) == 1:
+            return self._sort(reports, [error])
+        return [again for report in reports for again in self._deliver([report])]
 
     def _sort(
         self, reports: list[Report], answers: list[CompleteResponse | TraceError]
@@ -98,6 +109,9 @@ class Reports:
         again: list[Report] = []
         done: list[Attempt] = []
         for report, answer in zip(reports, answers, strict=True):
+            if isinstance(answer, Unavailable):
+                again.append(report)
+                continue
             if isinstance(answer, TraceError) and _may_fail_instead(report, answer):
                 # A completion that is refused (a bad manifest, an overlap) makes the attempt fail.
                 again.append(Report(report.attempt, report.attempt.failed(answer), report.since))
@@ -117,6 +131,16 @@ class Reports:
         with self._changed:
             self._changed.wait_for(lambda: self._stopped, self._pause_s)
         self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+
+
+def _size(reports: list[Report]) -> int:
+    """How many of these go out together; at least one, however large."""
+    events = 0
+    for n, report in enumerate(reports[:MAX_BATCH]):
+        events += len(report.request.events)
+        if n and events > MAX_EVENTS:
+            return n
+    return min(len(reports), MAX_BATCH)
 
 
 def _may_fail_instead(report: Report, error: TraceError) -> bool:

@@ -29,6 +29,8 @@ STOP_GRACE_S = 2.0
 # A directive, such as cancel, reaches the worker with its next beat.
 MAX_BEAT_S = 5.0
 TICK_S = 0.25
+# How often logs are saved and progress is read.
+LOOK_EVERY_S = 1.0
 # A claim is a lease already: an attempt that ends at once needs no beat.
 FIRST_BEAT_S = 0.2
 # How long a worker that is nearly full waits for more room before it asks for tasks.
@@ -67,11 +69,15 @@ class Worker:
         """Poll until SIGTERM or SIGINT, then stop the attempts that still run."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stopping.set())
-        threading.Thread(target=self._heartbeats, name="heartbeats", daemon=True).start()
+        self._watch()
         on_ready()
         log.info("worker_ready", worker=self._worker_id, runtime=self._runtime)
         self._poll()
         self._drain()
+
+    def _watch(self) -> None:
+        for name, work in (("heartbeats", self._heartbeats), ("looks", self._looks)):
+            threading.Thread(target=work, name=name, daemon=True).start()
 
     def _poll(self) -> None:
         while not self._stopping.is_set():
@@ -144,6 +150,14 @@ class Worker:
                 say_so_at = now + MAX_BEAT_S
                 due_at |= {attempt: now + attempt.beat_every_s(MAX_BEAT_S) for attempt in due}
 
+    def _looks(self) -> None:
+        while not self._ended.wait(LOOK_EVERY_S):
+            for attempt in self._attempts():
+                try:
+                    attempt.look()
+                except Exception:
+                    log.exception("look_failed", task=attempt.tag)
+
     def _beat(self, attempts: list[Attempt]) -> None:
         try:
             answers = self._dispatcher.heartbeats(
@@ -185,6 +199,8 @@ class Worker:
             return
         try:
             self._dispatcher.complete([attempt.hand_back() for attempt in attempts])
+            for attempt in attempts:
+                attempt.is_lost = True
         except TraceError as error:
             # The dispatcher is away: then their leases run out.
             log.info("not_handed_back", code=error.code)

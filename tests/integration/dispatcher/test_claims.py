@@ -145,6 +145,43 @@ async def test_jobs_of_one_priority_take_turns(plane: ControlPlane) -> None:
     assert claims.count("b.work") == 3
 
 
+async def test_where_very_many_jobs_wait_all_that_was_asked_for_is_found(
+    plane: ControlPlane,
+) -> None:
+    """Most of them have one task, one has many, and one is urgent."""
+    await plane.deploy(dag("d", urgent="priority: high", **{f"j{n}": "" for n in range(30)}))
+    await emit(plane, "d.source", 1)
+    many = plane.sql("SELECT id, org_id FROM jobs WHERE name = 'j7'")[0]
+    plane.sql(
+        "INSERT INTO tasks (org_id, job_id, dedupe_key, runtime, priority, inputs)"
+        " SELECT %s, %s, 'more' || n, 'ecs_platform', 1, '[]' FROM generate_series(1, 100) n",
+        many["org_id"],
+        many["id"],
+    )
+    claims = await take(plane, 60)
+    assert jobs_of(claims)[0] == "d.urgent"
+    assert len(claims) == 60
+    assert jobs_of(claims).count("d.j7") == 30
+
+
+async def test_a_wake_up_that_was_wasted_on_the_limit_is_made_good(plane: ControlPlane) -> None:
+    """A task comes while the one before it is about to end: its wake-up finds the limit reached."""
+    await plane.deploy(dag("d", work="scaling: { mode: steady }"))
+    await emit(plane, "d.source", 1)
+    (first,) = await take(plane, 1)
+    async with plane.me.state.transaction() as tx:
+        await tasks.finish(tx, [tasks.Ending(first.fence, "Completed")])
+        (job,) = plane.sql("SELECT job_id, id FROM tasks")
+        await tasks.announce_next(tx, [job])
+        await emit(plane, "d.source", 2)
+        plane.wake_ups()
+        other = asyncio.create_task(take(plane, 1))
+        await plane.blocked(other)
+    await other
+    await plane.settle()
+    assert len(plane.wake_ups()) == 1
+
+
 async def test_within_a_job_the_oldest_is_first(plane: ControlPlane) -> None:
     await plane.deploy(dag("d", work=""))
     await emit(plane, "d.source", 5)

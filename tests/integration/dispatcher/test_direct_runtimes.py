@@ -440,7 +440,8 @@ async def test_a_runtime_that_nobody_runs_keeps_its_tasks_waiting(
     (task,) = calling.tasks("score")
     assert (task["status"], task["attempt"]) == ("Queued", 0)
     assert await run_direct(calling.direct()) == 0
-    calling.plane.sql("UPDATE outbox SET available_at = clock_timestamp()")
+    calling.plane.sql("UPDATE tasks SET announce_again_at = clock_timestamp()")
+    await requeue_failed(calling.plane.me.state)
     await calling.settle()
     assert len(function.calls) == 1
 

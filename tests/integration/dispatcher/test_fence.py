@@ -18,15 +18,17 @@ from trace_platform.dispatcher.record_events import record_events
 from trace_platform.dispatcher.requeue_failed import requeue_failed
 from trace_platform.dispatcher.retry_task import retry_task
 from trace_platform.domain.errors import (
+    CommitOvertaken,
     Conflict,
     Forbidden,
     InvalidManifest,
     NotFound,
     PartitionOverlap,
     StaleFence,
+    Unavailable,
 )
 from trace_platform.domain.fence import Fence
-from trace_platform.state import tasks
+from trace_platform.state import datasets, tasks
 from trace_platform.state.tasks import Ending
 from trace_platform.wire.manifest import MANIFEST_NAME, SUCCESS_NAME
 from trace_platform.wire.task import Claimed, CompleteRequest, EventsRequest, NotClaimed
@@ -490,3 +492,63 @@ async def test_a_lease_that_was_extended_meanwhile_is_not_reaped(plane: ControlP
     async with plane.me.state.transaction() as tx:
         assert await tasks.reap(tx, [claimed.task.task_id]) == []
     await plane.complete(claimed)
+
+
+async def test_a_slow_older_attempt_does_not_replace_what_is_newer(plane: ControlPlane) -> None:
+    """Both own their tasks; the one that started later read newer input."""
+    older = await plane.claimed(await plane.queued_ingest())
+    plane.sql("UPDATE tasks SET started_at = started_at - interval '1 min'")
+    plane.sql("UPDATE task_attempts SET started_at = started_at - interval '1 min'")
+    again = await another_ingest(plane, 0, 9)
+    newer = await plane.claimed(again)
+    await plane.complete(newer, outputs=[stage(plane.me.store, newer, 0, 0, 9, b"new")])
+    await plane.complete(older, outputs=[stage(plane.me.store, older, 0, 0, 9, b"old!")])
+    (current,) = plane.sql(
+        "SELECT task_id FROM partition_versions"
+        " WHERE superseded_at IS NULL AND partition_key = '0-9'"
+    )
+    assert current["task_id"] == newer.task.task_id
+
+
+async def test_an_attempt_that_was_overtaken_in_part_is_tried_again(plane: ControlPlane) -> None:
+    older = await plane.claimed(await plane.queued_ingest(0, 19))
+    plane.sql("UPDATE tasks SET started_at = started_at - interval '1 min'")
+    plane.sql("UPDATE task_attempts SET started_at = started_at - interval '1 min'")
+    newer = await plane.claimed(await another_ingest(plane, 0, 9))
+    await plane.complete(newer, outputs=[stage(plane.me.store, newer, 0, 0, 9)])
+    with pytest.raises(CommitOvertaken) as caught:
+        await plane.complete(older, outputs=[stage(plane.me.store, older, 0, 0, 19)])
+    assert caught.value.retryable
+
+
+async def another_ingest(plane: ControlPlane, start: int, end: int) -> UUID:
+    """The task of a range that its producer committed once more."""
+    task_id = uuid4()
+    plane.sql(
+        "INSERT INTO tasks (id, org_id, job_id, dedupe_key, runtime, priority, inputs)"
+        " SELECT %s, org_id, job_id, dedupe_key || '@again', runtime, priority,"
+        " jsonb_build_array((inputs->0) || jsonb_build_object('partition_key', %s::text,"
+        " 'start', %s::bigint, 'end', %s::bigint)) FROM tasks"
+        " WHERE job_id = (SELECT id FROM jobs WHERE name = 'ingest') LIMIT 1",
+        task_id,
+        f"{start}-{end}",
+        start,
+        end,
+    )
+    return task_id
+
+
+async def test_an_outage_in_a_commit_is_no_failure_of_the_attempt(
+    plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed = await plane.claimed(await plane.queued_ingest())
+    output = stage(plane.me.store, claimed, 0, 0, 9)
+
+    async def gone(*_: object) -> None:
+        raise Unavailable("Postgres does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(datasets, "commit_partition", gone)
+        with pytest.raises(Unavailable):
+            await plane.complete(claimed, outputs=[output])
+    await plane.complete(claimed, outputs=[output])

@@ -135,6 +135,44 @@ async def test_a_partition_that_changes_before_its_task_starts_is_one_task(
     assert len(await take(plane, 10)) == 1
 
 
+async def test_a_partition_of_two_datasets_is_two_updates(plane: ControlPlane) -> None:
+    await plane.deploy(
+        "name: d\njobs:\n"
+        "  - { name: source, activation: source, source: { kind: manual }, outputs: 2 }\n"
+        "  - { name: work, activation: reactive, runtime: ecs_platform, operator: no_op,"
+        " execution_strategy: PerPartition, inputs:"
+        " [{ from: { job: source, output: 0 } }, { from: { job: source, output: 1 } }] }\n"
+    )
+    for dataset in ("d.source.0", "d.source.1"):
+        request = EmitRequest(dataset=dataset, events=[{"partition_key": "p"}])  # type: ignore[list-item]
+        await emit_events(plane.me.state, plane.me.org_id, request)
+    await plane.settle()
+    claims = await take(plane, 10)
+    assert sorted(c.task.inputs[0].input_index for c in claims) == [0, 1]
+
+
+async def test_very_many_events_at_once_are_several_bulk_tasks(plane: ControlPlane) -> None:
+    await plane.deploy(BULK)
+    await emit(plane, "d.source", *range(2_500))
+    claims = await take(plane, 10)
+    assert sorted(len(c.task.inputs) for c in claims) == [500, 1000, 1000]
+    seen = sorted(given.cursor or 0 for c in claims for given in c.task.inputs)
+    assert seen == list(range(2_500))
+    assert all(len(c.capability_token) < 5_000 for c in claims)
+
+
+async def test_an_event_that_comes_again_after_it_was_forgotten_holds_up_nobody(
+    plane: ControlPlane,
+) -> None:
+    await plane.deploy(BULK)
+    await emit(plane, "d.source", 1)
+    await take(plane, 1)
+    plane.sql("DELETE FROM events")
+    await emit(plane, "d.source", 1, 2)
+    (claimed,) = await take(plane, 5)
+    assert [given.cursor for given in claimed.task.inputs] == [2]
+
+
 async def test_a_cursor_wakes_no_job_that_works_by_partition(plane: ControlPlane) -> None:
     await plane.deploy(PER_PARTITION)
     await emit(plane, "d.source", 1)

@@ -17,6 +17,9 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from trace_platform.domain.errors import BadInput, Unavailable
 from trace_platform.drivers.postgres.queries import Tx
 
+# These statements are short: compiling one takes longer than running it, and one that hangs would
+# hold its locks against everybody.
+_OPTIONS = "-c jit=off -c statement_timeout=60s -c idle_in_transaction_session_timeout=15s"
 # A connection that was good this long ago is not asked whether it still is.
 _TRUSTED_S = 1.0
 
@@ -35,8 +38,12 @@ class Database:
                 "row_factory": dict_row,
                 "connect_timeout": 5,
                 "autocommit": True,
-                # These statements are short: compiling one takes longer than running it.
-                "options": "-c jit=off",
+                "options": _OPTIONS,
+                # A server that is gone without a word is noticed in seconds.
+                "keepalives_idle": 10,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+                "tcp_user_timeout": 20_000,
                 "context": _adapters(),
             },
             check=self._check,

@@ -113,6 +113,7 @@ CREATE TABLE correlations (
     PRIMARY KEY (job_id, key)
 );
 CREATE INDEX correlations_open ON correlations (expires_at) WHERE closed_at IS NULL;
+CREATE INDEX correlations_closed ON correlations (closed_at) WHERE closed_at IS NOT NULL;
 
 -- Batches that a sink shall write into a buffered dataset.
 CREATE TABLE buffer_publishes (
