@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -22,6 +24,8 @@ from trace_platform.app.settings import Settings
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
 
 _clones = itertools.count(1)
+# The home of a server that a test has started: suites that it runs clone their databases there.
+SHARED = "TRACE_TEST_POSTGRES"
 
 # Outlives a test run that is killed, and takes the server down with it.
 _STOP_WHEN_ORPHANED = """
@@ -76,8 +80,12 @@ def eventually() -> Callable[..., None]:
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    home = Home(tmp_path_factory.mktemp("postgres-home"))
     settings = Settings()
+    if SHARED in os.environ:
+        lent = Home(Path(os.environ[SHARED]))
+        yield PostgresServer(lent, settings, open_instance(lent, settings))
+        return
+    home = Home(tmp_path_factory.mktemp("postgres-home"))
     instance = open_instance(home, settings)
     # What tests prove is about kills, not about power cuts.
     fast = {"fsync": "off", "shared_buffers": "64MB"}
@@ -116,7 +124,7 @@ def data_dsns(postgres: PostgresServer) -> Iterator[DataDsns]:
 
 @contextmanager
 def _clone(postgres: PostgresServer, database: databases.Database) -> Iterator[str]:
-    name = f"test_{next(_clones)}"
+    name = f"test_{os.getpid()}_{next(_clones)}"
     names = [sql.Identifier(each) for each in (name, database.name, database.owner)]
     with postgres.admin() as admin:
         admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}").format(*names))

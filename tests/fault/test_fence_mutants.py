@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import SHARED, PostgresServer
+
 pytestmark = pytest.mark.timeout(120)
 
 SUITE = "tests/integration/dispatcher/test_fence.py"
@@ -55,37 +57,46 @@ LIMIT_MUTANTS = [
 
 
 @pytest.mark.parametrize(("query", "old", "new"), MUTANTS)
-def test_a_weakened_fence_is_noticed(query: str, old: str, new: str, tmp_path: Path) -> None:
-    assert_caught(SUITE, query, old, new, tmp_path)
+def test_a_weakened_fence_is_noticed(
+    query: str, old: str, new: str, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    assert_caught(SUITE, query, old, new, tmp_path, postgres)
 
 
 @pytest.mark.parametrize(("query", "old", "new"), LIMIT_MUTANTS)
-def test_a_weakened_limit_is_noticed(query: str, old: str, new: str, tmp_path: Path) -> None:
-    assert_caught(CLAIMS, query, old, new, tmp_path)
+def test_a_weakened_limit_is_noticed(
+    query: str, old: str, new: str, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    assert_caught(CLAIMS, query, old, new, tmp_path, postgres)
 
 
 @pytest.mark.parametrize("suite", [SUITE, CLAIMS])
-def test_the_suite_is_green_without_a_mutant(suite: str, tmp_path: Path) -> None:
+def test_the_suite_is_green_without_a_mutant(
+    suite: str, tmp_path: Path, postgres: PostgresServer
+) -> None:
     """Else every mutant above would look caught."""
-    done = run_suite(suite, tmp_path)
+    done = run_suite(suite, tmp_path, postgres)
     assert done.returncode == 0, done.stdout
 
 
-def assert_caught(suite: str, query: str, old: str, new: str, folder: Path) -> None:
+def assert_caught(
+    suite: str, query: str, old: str, new: str, folder: Path, postgres: PostgresServer
+) -> None:
     mutant = json.dumps({"query": query, "old": old, "new": new})
-    done = run_suite(suite, folder, "-p", "tests.support.sql_mutant", SQL_MUTANT=mutant)
+    plugin = ("-p", "tests.support.sql_mutant")
+    done = run_suite(suite, folder, postgres, *plugin, SQL_MUTANT=mutant)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "does not fit" not in done.stdout + done.stderr
     assert "FAILED" in done.stdout
 
 
 def run_suite(
-    suite: str, folder: Path, *options: str, **env: str
+    suite: str, folder: Path, postgres: PostgresServer, *options: str, **env: str
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", suite, *options]
     return subprocess.run(
         [*command, f"--basetemp={folder / 'nested'}"],
-        env={**os.environ, **env},
+        env={**os.environ, **env, SHARED: str(postgres.home.root)},
         capture_output=True,
         text=True,
     )
