@@ -279,7 +279,7 @@ SELECT id FROM tasks
 UNION ALL
 (SELECT id FROM tasks
   WHERE status = 'Queued' AND NOT pending_backpressure
-    AND announce_again_at <= (SELECT clock_timestamp())
+    AND announcements >= 0 AND announce_again_at <= (SELECT clock_timestamp())
   ORDER BY announce_again_at LIMIT :limit);
 
 -- name: requeue_due
@@ -294,7 +294,7 @@ WITH retries AS MATERIALIZED (
 ), unheard AS MATERIALIZED (
     SELECT id FROM tasks
      WHERE id = ANY(:task_ids) AND status = 'Queued' AND NOT pending_backpressure
-       AND announce_again_at <= (SELECT clock_timestamp())
+       AND announcements >= 0 AND announce_again_at <= (SELECT clock_timestamp())
        FOR UPDATE SKIP LOCKED
 ), queued AS (
     UPDATE tasks t
