@@ -19,7 +19,7 @@ CLAIMS = "tests/integration/dispatcher/test_claims.py"
 OWNED = "(t.status = 'Running' OR t.reaped_at IS NOT NULL)"
 
 MUTANTS = [
-    ("claim_tasks", "t.id = c.id AND t.status = 'Queued'", "t.id = c.id"),
+    ("claim_tasks", "AND t.status || '' = 'Queued'", ""),
     ("claim_tasks", "t.attempt + 1", "t.attempt"),
     ("claim_tasks", "reaped_at = NULL,", ""),
     ("claim_tasks", "lease_token = gen_random_uuid(),", ""),

@@ -53,16 +53,16 @@ WITH RECURSIVE waiting AS (
       FROM candidates c LEFT JOIN shares s ON s.org_id = c.org_id
      WHERE c.turn <= c.room
 ), chosen AS MATERIALIZED (
-    SELECT id, row_number() OVER () AS n
-      FROM (SELECT id FROM ordered ORDER BY org_turn, priority, queued_at, id
+    SELECT array_agg(id ORDER BY org_turn, priority, queued_at, id) AS ids
+      FROM (SELECT * FROM ordered ORDER BY org_turn, priority, queued_at, id
              LIMIT cardinality(:worker_ids::text[])) best
 ), claimed AS (
     UPDATE tasks t
        SET status = 'Running', attempt = t.attempt + 1, lease_token = gen_random_uuid(),
            lease_expires_at = clock_timestamp() + make_interval(secs => j.heartbeat_timeout_seconds),
            reaped_at = NULL, next_retry_at = NULL, progress = NULL, error_code = NULL,
-           error_message = NULL, absorbs = NULL, worker_id = (:worker_ids::text[])[c.n],
-           started_at = clock_timestamp(),
+           error_message = NULL, absorbs = NULL, started_at = clock_timestamp(),
+           worker_id = (:worker_ids::text[])[array_position((SELECT ids FROM chosen), t.id)],
            -- The generations that this attempt writes: its commit may touch no other.
            outputs = (SELECT coalesce(jsonb_agg(jsonb_build_object(
                                  'output_index', d.output_index,
@@ -72,10 +72,13 @@ WITH RECURSIVE waiting AS (
                         FROM datasets d
                        WHERE d.org_id = j.org_id AND d.dag_name = j.dag_name
                          AND d.job_name = j.name AND d.output_index < cardinality(j.outputs))
-      FROM chosen c, jobs j
-     WHERE t.id = c.id AND t.status = 'Queued' AND NOT t.pending_backpressure AND j.id = t.job_id
+      FROM jobs j
+     -- By id, and looked at again: written so that the index of all that is ready does not apply.
+     WHERE t.id = ANY ((SELECT ids FROM chosen)::uuid[]) AND t.status || '' = 'Queued'
+       AND t.pending_backpressure::integer = 0 AND j.id = t.job_id
     RETURNING t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.timeout_seconds,
-              j.heartbeat_timeout_seconds, c.n AS place
+              j.heartbeat_timeout_seconds,
+              array_position((SELECT ids FROM chosen), t.id) AS place
 ), started AS (
     INSERT INTO task_attempts (task_id, attempt, lease_token, worker_id)
     SELECT id, attempt, lease_token, worker_id FROM claimed

@@ -17,11 +17,12 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from trace_platform.domain.errors import BadInput, Unavailable
 from trace_platform.drivers.postgres.queries import Tx
 
-# Statements here are short and have an index to go by. Statistics that were taken while a queue was
-# empty make reading all of it look cheap: it is not, an hour later. Compiling takes longer than
-# running, and one that hangs would hold its locks against everybody.
+# Statements here touch few rows and find each by an index. Statistics that were taken while a queue
+# was empty make it look cheap to read all of it, or to join with all of it: it is not, an hour
+# later. Compiling takes longer than running, and one that hangs would hold its locks against
+# everybody.
 _OPTIONS = (
-    "-c enable_seqscan=off -c jit=off"
+    "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off"
     " -c statement_timeout=60s -c idle_in_transaction_session_timeout=15s"
 )
 # A connection that was good this long ago is not asked whether it still is.
