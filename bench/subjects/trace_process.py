@@ -41,13 +41,4 @@ class Stamp:
 
 if __name__ == "__main__":
     registry.OPERATORS["stamp"] = "bench.subjects.trace_process.Stamp"
-    if os.environ.get("BENCH_PROFILE"):
-        import cProfile
-
-        profile = cProfile.Profile()
-        try:
-            profile.runcall(processes.run, sys.argv[1], Home(Path(sys.argv[2])))
-        finally:
-            profile.dump_stats(f"{os.environ['BENCH_PROFILE']}.{sys.argv[1]}")
-    else:
-        processes.run(sys.argv[1], Home(Path(sys.argv[2])))
+    processes.run(sys.argv[1], Home(Path(sys.argv[2])))

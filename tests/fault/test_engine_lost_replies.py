@@ -32,7 +32,7 @@ from trace_platform.wire.task import ClaimBatchResponse, Claimed, OutputCommit
 
 pytestmark = pytest.mark.timeout(300)
 
-DAG = dag("lossy", [job("work", "no_op", {}, "    outputs: [rows, marks]\n")])
+DAG = dag("lossy", [job("echo", "no_op", {}, "    outputs: [rows, marks]\n")])
 
 
 @dataclass
@@ -313,7 +313,7 @@ def a_retry_may_be_repeated(client: Client) -> None:
 @proves("/v1/jobs/{dag_name}/{job_name}/pause")
 def a_pause_may_be_repeated(client: Client) -> None:
     (task_id,) = client.queued()
-    client.lose_and_repeat("/v1/jobs/lossy/work/pause")
+    client.lose_and_repeat("/v1/jobs/lossy/echo/pause")
     assert client.count("job_holds") == 1
     refused = client.dispatcher.run(lambda plane: plane.claim(task_id))
     assert refused.reason == "Held"
@@ -322,8 +322,8 @@ def a_pause_may_be_repeated(client: Client) -> None:
 @proves("/v1/jobs/{dag_name}/{job_name}/resume")
 def a_resume_may_be_repeated(client: Client) -> None:
     (task_id,) = client.queued()
-    client.lose_and_repeat("/v1/jobs/lossy/work/pause")
-    client.lose_and_repeat("/v1/jobs/lossy/work/resume")
+    client.lose_and_repeat("/v1/jobs/lossy/echo/pause")
+    client.lose_and_repeat("/v1/jobs/lossy/echo/resume")
     assert client.count("job_holds") == 0
     complete(client, client.dispatcher.run(lambda plane: plane.claimed(task_id)))
     assert client.outcomes() == [["Completed"]]

@@ -31,10 +31,9 @@ def test_these_come_with_trace() -> None:
     assert not [problem for runtime in DEFAULT_RUNTIMES for problem in runtime.problems()]
 
 
-def test_a_runtime_is_found_by_name_and_by_queue() -> None:
+def test_a_runtime_is_found_by_name() -> None:
     runtimes = Runtimes([*DEFAULT_RUNTIMES, Runtime("ecs_r", queue="r_tasks")])
-    assert runtimes.get("ecs_r") is runtimes.by_queue("r_tasks")
-    assert runtimes.by_queue("ecs_platform").name == "ecs_platform"
+    assert runtimes.get("ecs_r").queue == "r_tasks"
 
 
 @pytest.mark.parametrize(
@@ -56,17 +55,12 @@ def test_who_asks_for_another_is_told_what_would_be_right(name: str, said: str) 
     assert refused(Runtimes.default().get, name) == said
 
 
-def test_a_queue_without_an_enabled_runtime_is_nobodys() -> None:
-    said = "no runtime has the queue 'ecs_udf'; there are: ecs_platform"
-    assert refused(Runtimes.default().by_queue, "ecs_udf") == said
-
-
 def test_two_runtimes_cannot_share_a_queue() -> None:
     two = [Runtime("a", queue="q"), Runtime("b", queue="q")]
     with pytest.raises(InvalidConfig, match="a and b cannot share the queue 'q'"):
         Runtimes(two)
     off = replace(two[1], enabled=False)
-    assert Runtimes([two[0], off]).by_queue("q").name == "a"
+    assert Runtimes([two[0], off]).get("a").queue == "q"
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_what_is_said_of_a_runtime_of_ours_counts_over_its_defaults(tmp_path: Pa
     runtimes = settings(tmp_path, text).runtime_registry()
     assert runtimes.get("lambda").url == "http://127.0.0.1:9000/invoke"
     assert runtimes.get("lambda").max_timeout_seconds == 900
-    assert runtimes.by_queue("ecs_udf").name == "ecs_udf"
+    assert runtimes.get("ecs_udf").queue == "ecs_udf"
     assert runtimes.get("ecs_platform").timeout_seconds == 900
     assert "spark" in runtimes.get("ecs_platform").capabilities
 

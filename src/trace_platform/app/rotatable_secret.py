@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from trace_platform.domain.errors import SetupError
-from trace_platform.drivers.lite.pem_signer import alone_in, write_private
+from trace_platform.drivers.lite.private_file import alone_in, write_private
 
 
 class RotatableSecret:

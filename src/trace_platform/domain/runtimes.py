@@ -82,12 +82,11 @@ def starting_point(name: str, kind: Kind | None = None) -> Runtime:
 
 
 class Runtimes:
-    """Runtimes by name and by queue; read-only. The enabled ones have a queue each."""
+    """Runtimes by name; read-only. No two that are enabled share a queue."""
 
     def __init__(self, runtimes: Iterable[Runtime]) -> None:
         self._by_name = {runtime.name: runtime for runtime in runtimes}
         enabled = [runtime for runtime in self if runtime.enabled and runtime.queue]
-        self._by_queue = {runtime.queue: runtime for runtime in enabled}
         for queue, count in Counter(runtime.queue for runtime in enabled).items():
             if count > 1:
                 shared = " and ".join(r.name for r in enabled if r.queue == queue)
@@ -111,13 +110,6 @@ class Runtimes:
                 hint=f"enable it by name: [runtimes.{name}] enabled = true",
             )
         return runtime
-
-    def by_queue(self, queue: str) -> Runtime:
-        """The enabled runtime whose workers poll this queue."""
-        if queue not in self._by_queue:
-            known = ", ".join(sorted(q for q in self._by_queue if q))
-            raise InvalidConfig(f"no runtime has the queue '{queue}'", hint=f"there are: {known}")
-        return self._by_queue[queue]
 
     def _instead_of(self, name: str) -> str:
         near = difflib.get_close_matches(name, self._by_name, n=1)

@@ -6,13 +6,12 @@ need none, because a file appears whole and never changes.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey
 
 from trace_platform.domain.errors import SetupError
+from trace_platform.drivers.lite.private_file import alone_in, give_to_owner_of, write_private
 from trace_platform.drivers.token_signer import KEEP_RETIRED_S
 
 # The folder's name in an instance's secrets, and the single file that came before it.
@@ -119,7 +119,7 @@ class PemSigner:
         former = self._folder.with_name(_FORMER_FILE)
         if not self._folder.exists():
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _give_to_owner_of(self._folder.parent, self._folder)
+            give_to_owner_of(self._folder.parent, self._folder)
         if _key_files(self._folder) and not former.exists():
             return
         with alone_in(self._folder):
@@ -204,33 +204,3 @@ def _key_files(folder: Path) -> list[str]:
 
 def _base64url(raw: bytes) -> bytes:
     return urlsafe_b64encode(raw).rstrip(b"=")
-
-
-@contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Wait for everybody else who changes this folder. The lock ends with the process."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """A file for its owner alone; it appears whole or not at all. Call it `alone_in` the folder."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)  # of a writer that was killed
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        _give_to_owner_of(path.parent, partial)
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.rename(path)
-
-
-def _give_to_owner_of(folder: Path, path: Path) -> None:
-    """What root makes must not lock out the user who runs the instance."""
-    if os.geteuid() == 0:
-        owner = folder.stat()
-        os.chown(path, owner.st_uid, owner.st_gid)
