@@ -21,7 +21,7 @@ from bench.harness import (
 )
 
 # Modules that register measurements, in the order in which they run.
-ENTRIES = ("ingest", "engine", "engine_load")
+ENTRIES = ("ingest", "engine", "engine_load", "versions")
 LATEST = Path(__file__).parent / "out" / "latest.json"
 
 

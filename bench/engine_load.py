@@ -58,19 +58,21 @@ def _prepared(postgres: EnginePostgres, workspace: Path, name: str, history: int
 
 _FINISHED = """
 WITH made AS (
-    INSERT INTO tasks (id, org_id, job_id, dedupe_key, runtime, priority, inputs, outputs, status,
-                       attempt, worker_id, started_at, completed_at)
-    SELECT uuid7(), j.org_id, j.id, 'old:' || n, j.runtime, 1, '[{"cursor": 1}]', '[]', 'Completed',
-           1, 'w', now(), now()
-      FROM jobs j, generate_series(%(start)s + 1, %(end)s) n WHERE j.name = 'noop'
+    INSERT INTO tasks (id, org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs,
+                       outputs, status, attempt, worker_id, started_at, completed_at)
+    SELECT uuid7(), j.org_id, j.id, v.generation_id, 'old:' || n, j.runtime, 1, '[{"cursor": 1}]',
+           '[]', 'Completed', 1, 'w', now(), now()
+      FROM jobs j JOIN dag_version_jobs v ON v.job_id = j.id,
+           generate_series(%(start)s + 1, %(end)s) n WHERE j.name = 'noop'
     RETURNING id)
 INSERT INTO task_attempts (task_id, attempt, lease_token, worker_id, ended_at, outcome)
 SELECT id, 1, id, 'w', now(), 'Completed' FROM made
 """
 _READY = """
-INSERT INTO tasks (org_id, job_id, dedupe_key, runtime, priority, inputs)
-SELECT j.org_id, j.id, 'ready:' || n, j.runtime, 1, '[{"cursor": 1}]'
-  FROM jobs j, generate_series(1, %(n)s) n WHERE j.name = 'noop'
+INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs)
+SELECT j.org_id, j.id, v.generation_id, 'ready:' || n, j.runtime, 1, '[{"cursor": 1}]'
+  FROM jobs j JOIN dag_version_jobs v ON v.job_id = j.id, generate_series(1, %(n)s) n
+ WHERE j.name = 'noop'
 """
 
 

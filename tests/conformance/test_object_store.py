@@ -43,6 +43,26 @@ def test_a_listing_is_the_prefix_and_nothing_beside_it(store: ObjectStore) -> No
     assert list(store.list("s3://bucket/none/")) == []
 
 
+def test_what_is_deleted_is_the_prefix_and_nothing_beside_it(store: ObjectStore) -> None:
+    for key in ("org1/x", "org1/deep/y", "org10/z", "org2/x"):
+        store.put(f"s3://bucket/{key}", b"")
+    assert store.delete_prefix("s3://bucket/org1/") == 2
+    assert list(store.list("s3://bucket/org1/")) == []
+    assert store.size("s3://bucket/org10/z") == 0
+    assert store.size("s3://bucket/org2/x") == 0
+
+
+def test_deleting_what_is_gone_is_no_error_and_the_place_can_be_used_again(
+    store: ObjectStore,
+) -> None:
+    assert store.delete_prefix("s3://bucket/none/") == 0
+    store.put("s3://bucket/a/b", b"one")
+    assert store.delete_prefix("s3://bucket/a/") == 1
+    assert store.delete_prefix("s3://bucket/a/") == 0
+    store.put("s3://bucket/a/b", b"two")
+    assert store.get("s3://bucket/a/b") == b"two"
+
+
 @pytest.mark.parametrize(
     "uri",
     [
@@ -62,6 +82,8 @@ def test_a_uri_that_is_not_canonical_is_refused(store: ObjectStore, uri: str) ->
 def test_a_prefix_without_its_slash_is_refused(store: ObjectStore) -> None:
     with pytest.raises(InvalidPrefix):
         list(store.list("s3://bucket/org1"))
+    with pytest.raises(InvalidPrefix):
+        store.delete_prefix("s3://bucket/org1")
 
 
 def test_a_copy_sees_the_same_objects(store: ObjectStore) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import psycopg
@@ -20,13 +20,14 @@ import pytest
 from fastapi.routing import APIRoute
 from psycopg.rows import dict_row
 
-from tests.support.control_plane import SECRETS, WORKER_TOKEN, stage
+from tests.support.control_plane import HOOK_SECRET, SECRETS, WORKER_TOKEN, stage
 from tests.support.cutting_proxy import CuttingProxy, cutting_proxy
 from tests.support.engine_stack import dag, engine, job
 from tests.support.served_dispatcher import ServedDispatcher
 from tests.support.stack import wait_for
 from trace_platform.dispatcher.api import create_app
-from trace_platform.domain.prefix import scratch_prefix
+from trace_platform.domain.prefix import generation_prefix, scratch_prefix
+from trace_platform.domain.webhook_signature import sign, signing_key
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.wire.task import ClaimBatchResponse, Claimed, OutputCommit
 
@@ -218,10 +219,11 @@ def a_heartbeat_may_be_repeated(client: Client) -> None:
 @proves("/v1/task/events")
 def events_of_an_attempt_may_be_repeated(client: Client) -> None:
     (attempt,) = client.claimed()
-    body = fence(attempt) | {"events": [mark(attempt)]}
+    body = fence(attempt) | {"events": [mark(attempt)], "invalidations": [invalid(attempt)]}
     answer = client.lose_and_repeat("/v1/task/events", body, **token(attempt))
     assert answer == {"accepted": 0}, "the first try had it recorded"
     assert client.count("events", "producer_task_id IS NOT NULL") == 1
+    assert client.count("data_invalidations") == 1
 
 
 @proves("/v1/task/complete")
@@ -284,6 +286,30 @@ def a_deploy_may_be_repeated(client: Client) -> None:
     assert client.count("jobs", "dag_name = 'second'") == 2
 
 
+@proves("/v1/plans")
+def a_plan_may_be_repeated(client: Client) -> None:
+    yaml = DAG.replace("name: lossy", "name: second")
+    jobs = client.lose_and_repeat("/v1/plans", {"yaml": yaml})["jobs"]
+    assert {job["action"] for job in jobs} == {"added"}
+    assert client.count("dag_versions", "dag_name = 'second'") == 0
+
+
+@proves("/v1/dags/{dag_name}/rollback")
+def a_rollback_may_be_repeated(client: Client) -> None:
+    (first,) = client.sql("SELECT dag_version_id AS id FROM active_dags")
+    changes = [DAG.replace("no_op", "no_op\n    priority: high"), DAG.replace("marks", "signs")]
+    for yaml in changes:
+        client.dispatcher.run(lambda plane, yaml=yaml: plane.deploy(yaml))
+    (last,) = client.sql("SELECT dag_version_id AS id FROM active_dags")
+    body = {"instead_of": str(last["id"])}
+    answer = client.lose_and_repeat("/v1/dags/lossy/rollback", body)
+    (active,) = client.sql("SELECT dag_version_id AS id FROM active_dags")
+    assert answer["dag_version"] == str(active["id"])
+    # Back by one version, not by two.
+    assert active["id"] != first["id"]
+    assert client.count("deploys", "kind = 'rollback'") == 1
+
+
 @proves("/v1/tasks/{task_id}/cancel")
 def a_cancellation_may_be_repeated(client: Client) -> None:
     waiting, running = client.queued(2)
@@ -329,6 +355,129 @@ def a_resume_may_be_repeated(client: Client) -> None:
     assert client.outcomes() == [["Completed"]]
 
 
+@proves("/v1/invalidations")
+def an_invalidation_may_be_repeated(client: Client) -> None:
+    complete(client, *client.claimed())
+    request_id = str(uuid4())
+    body = {
+        "dataset": "lossy.source",
+        "scope": "row_range",
+        "start": 0,
+        "end": 9,
+        "reason": "wrong",
+        "request_id": request_id,
+    }
+    answer = client.lose_and_repeat("/v1/invalidations", body)
+    assert (answer["invalidation_id"], answer["new"]) == (request_id, False)
+    client.await_tasks("Queued", 1)
+    assert client.count("data_invalidations") == 1
+    assert client.count("tasks") == 2
+
+
+@proves("/v1/backfills/plan")
+def a_plan_of_a_backfill_changes_nothing(client: Client) -> None:
+    complete(client, *client.claimed())
+    body = {"dag_name": "lossy", "job_name": "echo", "start": 0, "end": 9, "force": True}
+    assert client.lose_and_repeat("/v1/backfills/plan", body)["tasks"] == 1
+    assert (client.count("backfills"), client.count("tasks")) == (0, 1)
+
+
+def backfill(client: Client, **fields: Any) -> tuple[str, Any]:
+    """Its id, and the answer to the second try."""
+    for attempt in client.claimed(3):
+        complete(client, attempt)
+    request_id = str(uuid4())
+    body = {"dag_name": "lossy", "job_name": "echo", "start": 0, "end": 29, "force": True}
+    body |= {"request_id": request_id, "max_in_flight": 1}
+    return request_id, client.lose_and_repeat("/v1/backfills", body | fields)
+
+
+@proves("/v1/backfills")
+def a_backfill_may_be_repeated(client: Client) -> None:
+    backfill_id, answer = backfill(client)
+    assert (answer["backfill"]["backfill_id"], answer["new"]) == (backfill_id, False)
+    assert client.count("backfills") == 1
+    assert client.count("tasks", f"backfill_id = '{backfill_id}'") == 1
+
+
+@proves("/v1/backfills/{backfill_id}/pause")
+def a_pause_of_a_backfill_may_be_repeated(client: Client) -> None:
+    backfill_id, _ = backfill(client)
+    answer = client.lose_and_repeat(f"/v1/backfills/{backfill_id}/pause")
+    assert (answer["changed"], answer["backfill"]["status"]) == (False, "Paused")
+
+
+@proves("/v1/backfills/{backfill_id}/resume")
+def a_resume_of_a_backfill_may_be_repeated(client: Client) -> None:
+    backfill_id, _ = backfill(client)
+    client.lose_and_repeat(f"/v1/backfills/{backfill_id}/pause")
+    answer = client.lose_and_repeat(f"/v1/backfills/{backfill_id}/resume")
+    assert (answer["changed"], answer["backfill"]["status"]) == (False, "Running")
+    assert client.count("tasks", f"backfill_id = '{backfill_id}'") == 1
+
+
+@proves("/v1/backfills/{backfill_id}/cancel")
+def a_cancellation_of_a_backfill_may_be_repeated(client: Client) -> None:
+    backfill_id, _ = backfill(client)
+    answer = client.lose_and_repeat(f"/v1/backfills/{backfill_id}/cancel")
+    assert (answer["changed"], answer["backfill"]["status"]) == (False, "Canceled")
+    assert client.count("tasks", f"backfill_id = '{backfill_id}' AND status = 'Canceled'") == 1
+
+
+@proves("/internal/schedules/tick")
+def ticks_of_a_schedule_may_be_repeated(client: Client) -> None:
+    yaml = (
+        "name: timed\njobs:\n  - { name: clock, activation: source,"
+        ' source: { kind: cron, schedule: "0 3 * * *" } }\n'
+    )
+    client.dispatcher.run(lambda plane: plane.deploy(yaml))
+    wait_for("the schedule", lambda: client.count("source_ticks") == 1, 20)
+    client.sql("UPDATE active_dags SET activated_at = activated_at - interval '1 hour'")
+    client.sql("UPDATE source_ticks SET last_tick = last_tick - interval '1 hour'")
+    (row,) = client.sql("SELECT clock_timestamp() AS now")
+    body = {"dag_name": "timed", "job_name": "clock", "ticks": [row["now"].isoformat()]}
+    shown = {"X-Trace-Service-Token": SECRETS.service_token}
+    assert client.lose_and_repeat("/internal/schedules/tick", body, **shown) == {"accepted": 0}
+    assert client.count("events") == 1
+    assert client.sql("SELECT last_tick FROM source_ticks") == [{"last_tick": row["now"]}]
+
+
+@proves("/v1/hooks/{dag_name}/{job_name}")
+def a_delivery_may_be_repeated(client: Client) -> None:
+    yaml = (
+        "name: hooked\njobs:\n  - { name: calls, activation: source,"
+        " source: { kind: webhook, secret: hook_key } }\n"
+    )
+    client.dispatcher.run(lambda plane: plane.deploy(yaml))
+    (row,) = client.sql("SELECT extract(epoch FROM clock_timestamp())::bigint AS now")
+    # As the client writes it.
+    body = httpx.Request("POST", "http://localhost", json={"n": 1}).content
+    signed = {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": str(row["now"]),
+        "webhook-signature": sign(signing_key(HOOK_SECRET), "msg_1", row["now"], body),
+    }
+    answer = client.lose_and_repeat("/v1/hooks/hooked/calls", {"n": 1}, **signed)
+    assert answer == {"accepted": False}, "the first try had it committed"
+    assert client.count("partition_versions") == client.count("events") == 1
+
+
+@proves("/v1/datasets/{dataset}/purge")
+def a_purge_may_be_repeated(client: Client) -> None:
+    echo = "dag_name = 'lossy' AND job_name = 'echo' AND output_index = 0"
+    (old,) = client.sql(f"SELECT org_id, uuid, current_version FROM datasets WHERE {echo}")
+    version = old["current_version"]
+    place = generation_prefix("trace-data", old["org_id"], old["uuid"], version)
+    client.store.put(f"{place}part", b"rows")
+    yaml = DAG.replace("outputs: [rows, marks]", "outputs: [rows, marks, more]")
+    client.dispatcher.run(lambda plane: plane.deploy(yaml))
+    body = {"versions": [str(version)]}
+    answer = client.lose_and_repeat("/v1/datasets/lossy.echo/purge", body)
+    assert answer == {"dataset": "lossy.echo.0", "purged": [str(version)], "objects": 0}
+    assert list(client.store.list(place)) == [], "the first try had it deleted"
+    assert client.count("generations", "purged_at IS NOT NULL AND cleaned_at IS NOT NULL") == 1
+
+
 @pytest.mark.parametrize("path", CASES)
 def test_a_request_whose_reply_is_lost_is_done_once(client: Client, path: str) -> None:
     CASES[path](client)
@@ -359,6 +508,19 @@ def output(client: Client, attempt: Claimed) -> dict[str, Any]:
     assert given.end is not None
     staged: OutputCommit = stage(client.store, attempt, 0, given.start, given.end)
     return staged.model_dump(mode="json")
+
+
+def invalid(attempt: Claimed) -> dict[str, Any]:
+    """A part of an output that the attempt rewrote."""
+    target = attempt.task.outputs[0]
+    return {
+        "dataset_uuid": str(target.dataset_uuid),
+        "dataset_version": str(target.dataset_version),
+        "scope": "row_range",
+        "start": 0,
+        "end": 4,
+        "reason": "rewritten",
+    }
 
 
 def mark(attempt: Claimed) -> dict[str, Any]:

@@ -69,8 +69,12 @@ publish:
 """
 
 WORKER_TOKEN = "worker-secret"
+HOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SECRETS = Secrets(
-    worker_tokens=lambda: (WORKER_TOKEN,), service_token="service-secret", user_token="user"
+    worker_tokens=lambda: (WORKER_TOKEN,),
+    service_token="service-secret",
+    user_token="user",
+    named={"hook_key": HOOK_SECRET}.get,
 )
 
 

@@ -17,7 +17,16 @@ from typing import Any, NamedTuple
 
 from trace_platform.drivers.lite.certificates import Certificates
 
-_ASKED = ("authorization", "content-type", "x-trace-worker-token", "x-trace-task-capability")
+_ASKED = (
+    "authorization",
+    "content-type",
+    "x-trace-worker-token",
+    "x-trace-service-token",
+    "x-trace-task-capability",
+    "webhook-id",
+    "webhook-timestamp",
+    "webhook-signature",
+)
 
 
 class Exchange(NamedTuple):

@@ -31,5 +31,7 @@ if __name__ == "__main__":
     from trace_platform.operators import registry
 
     registry.OPERATORS["witness"] = "tests.support.witness_operator.Witness"
+    registry.OPERATORS["lineage"] = "tests.support.lineage_operator.Lineage"
+    registry.OPERATORS["gather"] = "tests.support.gather_operator.Gather"
     _end_with_parent()
     processes.run(sys.argv[1], Home(Path(sys.argv[2])))

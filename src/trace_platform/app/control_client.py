@@ -21,6 +21,7 @@ from trace_platform.wire.control import (
     Health,
     JobHolds,
     QueueOverview,
+    RollbackResponse,
     TaskAction,
     TaskDetail,
     TaskList,
@@ -28,6 +29,15 @@ from trace_platform.wire.control import (
     TriggerResponse,
     Why,
 )
+from trace_platform.wire.plan import (
+    DagVersionDetail,
+    DagVersionList,
+    DeployList,
+    DeployStatus,
+    Plan,
+    RollbackRequest,
+)
+from trace_platform.wire.sources import SourceList
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -37,20 +47,54 @@ MIN_PREFIX = 8
 
 def read_dag_file(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}", hint="give a DAG file") from None
     except UnicodeDecodeError:
         raise BadInput(f"{path} is not a text file", hint="a DAG is YAML in UTF-8") from None
 
 
-def deploy(home: Home, yaml: str, file: str) -> DeployResponse:
-    return _post(home, DeployResponse, "/v1/dags", {"yaml": yaml, "file": file})
+def deploy(home: Home, yaml: str, file: str, plan_hash: str | None = None) -> DeployResponse:
+    body = {"yaml": yaml, "file": file, "plan_hash": plan_hash}
+    return _post(home, DeployResponse, "/v1/dags", body)
+
+
+def plan(home: Home, yaml: str, file: str) -> Plan:
+    return _post(home, Plan, "/v1/plans", {"yaml": yaml, "file": file})
+
+
+def rollback(
+    home: Home, dag: str, instead_of: UUID, to_version: UUID | None = None
+) -> RollbackResponse:
+    request = RollbackRequest(instead_of=instead_of, to_version=to_version)
+    body = request.model_dump(mode="json")
+    return _post(home, RollbackResponse, f"/v1/dags/{_name(dag)}/rollback", body)
+
+
+def deploys(home: Home, dag: str | None = None, limit: int = 20) -> DeployList:
+    return _get(home, DeployList, "/v1/deploys", dag_name=dag, limit=limit)
+
+
+def deploy_status(home: Home, deploy_id: UUID) -> DeployStatus:
+    return _get(home, DeployStatus, f"/v1/deploys/{deploy_id}")
+
+
+def dag_versions(home: Home, dag: str, limit: int = 100) -> DagVersionList:
+    return _get(home, DagVersionList, f"/v1/dags/{_name(dag)}/versions", limit=limit)
+
+
+def dag_version(home: Home, dag: str, version: str) -> DagVersionDetail:
+    """By id, by the beginning of one, or `active`."""
+    return _get(home, DagVersionDetail, f"/v1/dags/{_name(dag)}/versions/{_name(version)}")
 
 
 def trigger(home: Home, dag: str, job: str, start: int, end: int) -> TriggerResponse:
     path = f"/v1/sources/{_name(dag)}/{_name(job)}/trigger"
     return _post(home, TriggerResponse, path, {"start": start, "end": end})
+
+
+def sources(home: Home) -> SourceList:
+    return _get(home, SourceList, "/v1/sources")
 
 
 def dag_status(home: Home, dag: str, since: datetime | None = None) -> DagStatus:

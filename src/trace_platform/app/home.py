@@ -13,7 +13,7 @@ class Home:
     """
     config.toml    what its owner wrote (optional)
     instance.json  ports chosen on the first start
-    secrets/       one file per secret, readable by the owner alone
+    secrets/       one file per secret, readable by the owner alone; named/ has those of DAG files
     tls/           the instance's CA and certificates
     postgres/      the embedded database
     objects/       the object store: one folder per bucket

@@ -11,15 +11,18 @@ from trace_platform.app import databases
 from trace_platform.app.home import Home
 from trace_platform.app.instance import Instance, open_instance
 from trace_platform.app.log import configure_logging, rotate
+from trace_platform.app.named_secrets import VARIABLE
 from trace_platform.app.process import ProcessSpec, Report
 from trace_platform.app.settings import Settings
 from trace_platform.app.supervisor import Stage, Supervisor, refuse_second
 from trace_platform.drivers.lite.certificates import ensure_certificates
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
 
-SERVED = ("dispatcher", "worker", "query")
+SERVED = ("dispatcher", "worker", "query", "scheduler")
 # Only the worker talks to nodes: their URLs may hold keys.
 _RPC = "TRACE_RPC_"
+# Only the dispatcher checks signatures.
+_SECRETS = VARIABLE
 
 
 @contextmanager
@@ -74,7 +77,9 @@ def serve_process(
 ) -> ProcessSpec:
     """`trace serve NAME` as a process of the supervisor, with what it needs to know and no more."""
     command = [sys.executable, "-m", "trace_platform.cli", "serve", name, "--home", str(home.root)]
-    hidden = () if name == "worker" else (_RPC,)
+    hidden = tuple(
+        prefix for prefix, reader in ((_RPC, "worker"), (_SECRETS, "dispatcher")) if name != reader
+    )
     given = {key: value for key, value in env.items() if not key.startswith(hidden)}
     return ProcessSpec(
         name=name,

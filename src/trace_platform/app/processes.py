@@ -14,6 +14,7 @@ from trace_platform.app.databases import dsn
 from trace_platform.app.home import Home
 from trace_platform.app.instance import HOST, Instance, open_instance
 from trace_platform.app.log import configure_logging
+from trace_platform.app.named_secrets import NamedSecrets
 from trace_platform.app.ready import mark_ready
 from trace_platform.app.rotatable_secret import RotatableSecret
 from trace_platform.app.settings import Settings, load_settings
@@ -28,12 +29,17 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 # In the order in which they start.
-NAMES = ("dispatcher", "query", "worker")
+NAMES = ("dispatcher", "query", "worker", "scheduler")
 
 
 def run(name: str, home: Home) -> None:
     """Run one process in the foreground until it is told to stop."""
-    start = {"dispatcher": _dispatcher, "query": _query, "worker": _worker}.get(name)
+    start = {
+        "dispatcher": _dispatcher,
+        "query": _query,
+        "worker": _worker,
+        "scheduler": _scheduler,
+    }.get(name)
     if start is None:
         raise InvalidConfig(f"there is no process '{name}'", hint=f"one of: {', '.join(NAMES)}")
     configure_logging(name)
@@ -64,6 +70,7 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
                 worker_tokens=RotatableSecret(home.secrets, "worker_token").accepted,
                 service_token=home.secret("service_token"),
                 user_token=home.secret("user_token"),
+                named=NamedSecrets(home).get,
             ),
             runtimes=settings.runtime_registry(),
             bucket=settings.bucket,
@@ -119,6 +126,19 @@ def _worker(home: Home, settings: Settings, instance: Instance) -> None:
         worker.run(_ready(home, "worker"))
     finally:
         spark.stop()
+
+
+def _scheduler(home: Home, settings: Settings, instance: Instance) -> None:
+    from trace_platform.scheduler.dispatcher_client import DispatcherClient
+    from trace_platform.scheduler.serve import Scheduler
+
+    dispatcher = DispatcherClient(
+        instance.url("dispatcher"), home.secret("service_token"), home.tls / "ca.pem"
+    )
+    try:
+        Scheduler(dispatcher).run(_ready(home, "scheduler"))
+    finally:
+        dispatcher.close()
 
 
 def _warm_up(spark: SparkRuntime) -> None:

@@ -1,33 +1,131 @@
-"""`trace deploy`: a DAG file becomes the active version."""
+"""`trace deploy`: a DAG file is built beside the active version, and takes its place."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
+from uuid import UUID
 
 import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
 from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.domain.errors import BadInput, TaskFailed, Unavailable
+from trace_platform.wire.control import DeployResponse
+from trace_platform.wire.plan import DeployStatus, SavedPlan
+
+_POLL_S = 0.2
+# Longer than any restart of a part.
+_PATIENCE_S = 120.0
 
 
 def deploy(
-    file: Annotated[Path, typer.Argument(help="The DAG file.")],
+    file: Annotated[Path | None, typer.Argument(help="The DAG file.")] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", help="A saved plan: exactly that is done, or nothing."),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Show progress until it has taken over.")
+    ] = True,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a DAG file and make it the active version of its DAG."""
-    yaml = control_client.read_dag_file(file)
-    done = control_client.deploy(Home.at(home), yaml, str(file))
+    """Check a DAG file, build what it changes, and let it take over all at once."""
+    yaml, name, plan_hash = _given(file, plan)
+    place = Home.at(home)
+    done = control_client.deploy(place, yaml, name, plan_hash)
+    if not as_json:
+        typer.echo(_said(done))
+    if done.status == "Building" and done.deploy_id is not None and wait:
+        # On stderr: standard output holds the answer and nothing else.
+        ended = follow_deploy(Console(stderr=True), place, done.deploy_id)
+        _refuse_failed(ended)
+        done = done.model_copy(update={"status": "CutOver"})
+        if not as_json:
+            typer.echo(_said(done))
     if as_json:
         typer.echo(done.model_dump_json())
-        return
-    if not done.new:
-        typer.echo(f"{done.dag_name}: unchanged, version {str(done.dag_version)[:8]} is active")
-        return
+
+
+def _given(file: Path | None, plan: Path | None) -> tuple[str, str, str | None]:
+    """The YAML, what to call it, and the plan that it has to be."""
+    if (file is None) == (plan is None):
+        raise BadInput("give a DAG file, or --plan with a saved plan", hint="trace deploy dag.yaml")
+    if file is not None:
+        return control_client.read_dag_file(file), str(file), None
+    assert plan is not None
+    try:
+        saved = SavedPlan.model_validate_json(control_client.read_dag_file(plan))
+    except ValidationError:
+        raise BadInput(
+            f"{plan} is not a saved plan", hint="make one: trace plan dag.yaml --out plan.json"
+        ) from None
+    return saved.yaml, saved.plan.file, saved.plan_hash
+
+
+def _said(done: DeployResponse) -> str:
+    version = str(done.dag_version)[:8]
+    if done.status == "Unchanged":
+        return f"{done.dag_name}: unchanged, version {version} is active"
+    if done.status == "Building":
+        builds = ", ".join(done.builds)
+        return f"{done.dag_name}: version {version} is being built ({builds}); the old one serves"
     changed = ", ".join(done.added) or "none"
-    typer.echo(
-        f"{done.dag_name}: version {str(done.dag_version)[:8]} is active"
+    return (
+        f"{done.dag_name}: version {version} is active"
         f" ({len(done.jobs)} jobs; new or changed: {changed})"
     )
+
+
+def follow_deploy(console: Console, home: Home, deploy_id: UUID) -> DeployStatus:
+    """Bars for each job that is built, until the deploy ended."""
+    with Progress(
+        TextColumn("  {task.description:<16}"),
+        BarColumn(bar_width=28),
+        MofNCompleteColumn(),
+        TextColumn("partitions"),
+        TextColumn("[dim]{task.fields[note]}[/dim]"),
+        console=console,
+    ) as progress:
+        bars: dict[str, TaskID] = {}
+        while True:
+            status = _patiently(home, deploy_id)
+            for job in status.progress:
+                if job.job not in bars:
+                    bars[job.job] = progress.add_task(job.job, total=None, note="")
+                progress.update(
+                    bars[job.job],
+                    completed=job.partitions,
+                    total=max(job.before, job.partitions) or None,
+                    note=f"{job.tasks} tasks" if job.tasks else "",
+                )
+            if status.status != "Building":
+                return status
+            time.sleep(_POLL_S)
+
+
+def _patiently(home: Home, deploy_id: UUID) -> DeployStatus:
+    """A part that is being restarted is waited for."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return control_client.deploy_status(home, deploy_id)
+        except Unavailable:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
+
+
+def _refuse_failed(ended: DeployStatus) -> None:
+    if ended.status != "CutOver":
+        raise TaskFailed(
+            f"version {str(ended.to_version)[:8]} of {ended.dag_name} was not built: {ended.error}."
+            " The version before it serves on",
+            hint="trace why TASK tells more; deploy again to go on where it stopped",
+        )

@@ -18,7 +18,9 @@ def _known(name: str) -> str:
 
 
 def serve(
-    name: Annotated[str, typer.Argument(help="dispatcher, worker or query", callback=_known)],
+    name: Annotated[
+        str, typer.Argument(help="dispatcher, worker, query or scheduler", callback=_known)
+    ],
     home: HomeOption = None,
 ) -> None:
     """Run one process in the foreground, logging JSON lines to the standard output."""

@@ -1,4 +1,4 @@
-"""`trace sources`: make a source emit."""
+"""`trace sources`: how the sources do, and making one emit."""
 
 from __future__ import annotations
 
@@ -6,20 +6,68 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
 from trace_platform.cli.follow import follow
 from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.words import clock, printable, seconds, wide_console
+from trace_platform.wire.sources import SourceStatus
+
+_STYLES = {"Running": "green", "Active": "green", "Dead": "red", "Canceled": "red"}
 
 sources = typer.Typer(
-    help="Make a source emit.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    help="Show sources, or make one emit.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 
 @sources.callback()
 def _group() -> None:
-    """Make a source emit."""
+    """Show sources, or make one emit."""
+
+
+@sources.command("list")
+def list_sources(home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Every deployed source: its state, its newest event, and when or where it emits next."""
+    found = control_client.sources(Home.at(home))
+    if as_json:
+        typer.echo(found.model_dump_json())
+        return
+    console = wide_console()
+    if not found.sources:
+        console.print("no source is deployed")
+        return
+    table = Table("source", "kind", "state", "last event", "next tick (UTC)", "path", box=None)
+    for source in found.sources:
+        table.add_row(*_cells(source))
+    console.print(table)
+    for source in found.sources:
+        if source.state == "Dead":
+            console.print(_last_words(source), markup=False, highlight=False, soft_wrap=True)
+
+
+def _cells(source: SourceStatus) -> tuple[str, ...]:
+    style = _STYLES.get(source.state, "yellow")
+    age = source.last_event_age_s
+    return (
+        f"{source.dag_name}.{source.job_name}",
+        source.kind,
+        f"[{style}]{source.state}[/{style}]",
+        "-" if age is None else f"{seconds(age)} ago",
+        clock(source.next_tick),
+        source.path or "-",
+    )
+
+
+def _last_words(source: SourceStatus) -> str:
+    why = source.error_message or "it ended"
+    again = f"; next try {clock(source.next_retry_at)} UTC" if source.next_retry_at else ""
+    said = why.splitlines()[0] if why.strip() else "no message"
+    return printable(f"  {source.dag_name}.{source.job_name} is dead: {said}{again}")
 
 
 @sources.command()

@@ -1,4 +1,4 @@
-"""`trace why`: what a task or a job waits for, and what it would take."""
+"""`trace why`: what a task, a job or a dataset waits for, and what it would take."""
 
 from __future__ import annotations
 
@@ -6,30 +6,45 @@ from typing import Annotated
 
 import typer
 
-from trace_platform.app import control_client
+from trace_platform.app import control_client, dataset_client
 from trace_platform.app.home import Home
 from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.cli.words import printable, seconds
+from trace_platform.domain.errors import NotFound
 from trace_platform.wire.control import LastEvent, Why
+from trace_platform.wire.dataset import DatasetWhy
 
 
 def why(
     subject: Annotated[
-        str, typer.Argument(help="A task by its id or the beginning of it, or a job as DAG.JOB.")
+        str,
+        typer.Argument(
+            help="A task by its id or the beginning of it, a job as DAG.JOB, or a dataset by its"
+            " name, its uuid or as DAG.JOB.OUTPUT."
+        ),
     ],
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a task or a job waits for, what holds it, and what it would take."""
+    """Say what a task or a job waits for, or why a dataset is not up to date, and what it takes."""
     place = Home.at(home)
-    if control_client.looks_like_id(subject):
-        subject = str(control_client.find_task(place, subject))
-    answer = control_client.why(place, subject)
+    answer = dataset_client.why(place, _whole(place, subject))
     if as_json:
         typer.echo(answer.model_dump_json())
         return
-    for line in render(answer):
+    lines = render(answer) if isinstance(answer, Why) else render_dataset(answer)
+    for line in lines:
         typer.echo(printable(line))
+
+
+def _whole(home: Home, subject: str) -> str:
+    """A task's id from its beginning. What no task begins with may be a dataset's name."""
+    if not control_client.looks_like_id(subject):
+        return subject
+    try:
+        return str(control_client.find_task(home, subject))
+    except NotFound:
+        return subject
 
 
 def render(answer: Why) -> list[str]:
@@ -43,6 +58,24 @@ def render(answer: Why) -> list[str]:
     lines += [_event("reads", event) for event in answer.inputs]
     lines += [_event("writes", event) for event in answer.outputs]
     return lines
+
+
+def render_dataset(answer: DatasetWhy) -> list[str]:
+    """The answer, then every reason with where it is and what it takes."""
+    lines = [answer.answer]
+    for n, reason in enumerate(answer.reasons):
+        # The first one is in the answer.
+        if n:
+            lines.append(f"- {reason.text}{_where(reason.steps)}")
+        if reason.cure:
+            lines.append(f"  → {reason.cure}")
+    if answer.max_age_s is not None:
+        lines.append(f"may be {seconds(answer.max_age_s)} old; is {seconds(answer.age_s)} old")
+    return lines
+
+
+def _where(steps: int) -> str:
+    return "" if steps == 0 else f" ({steps} {'job' if steps == 1 else 'jobs'} upstream)"
 
 
 def _event(does: str, event: LastEvent) -> str:

@@ -8,7 +8,18 @@ from uuid import UUID
 
 from fastapi import FastAPI
 
-from trace_platform.dispatcher import service_api, task_api, user_api, worker_api
+from trace_platform.dispatcher import (
+    backfill_api,
+    dag_api,
+    dataset_api,
+    hook_api,
+    invalidation_api,
+    service_api,
+    source_api,
+    task_api,
+    user_api,
+    worker_api,
+)
 from trace_platform.dispatcher.claim_task import Grants
 from trace_platform.dispatcher.complete_task import Completing
 from trace_platform.dispatcher.loops import Wake
@@ -26,6 +37,8 @@ class Secrets:
     worker_tokens: Callable[[], Sequence[str]] = field(repr=False)
     service_token: str = field(repr=False)
     user_token: str = field(repr=False)
+    # The value behind a name that a DAG's file gives; None when it is not set.
+    named: Callable[[str], str | None] = field(default=lambda _: None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,12 @@ def create_app(me: Dispatcher) -> FastAPI:
     batches = task_api.Batches(me)
     worker_api.install(app, me, batches)
     task_api.install(app, me, batches)
+    dag_api.install(app, me)
+    dataset_api.install(app, me)
     user_api.install(app, me)
+    source_api.install(app, me)
+    hook_api.install(app, me)
+    invalidation_api.install(app, me)
+    backfill_api.install(app, me)
     service_api.install(app, me)
     return app

@@ -6,11 +6,13 @@ from collections import defaultdict
 from uuid import UUID
 
 from trace_platform.dispatcher.list_queues import job_queues
+from trace_platform.dispatcher.list_sources import state_of
 from trace_platform.dispatcher.words import duration, tasks
+from trace_platform.domain.cron import overdue_at
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
-from trace_platform.state import overview
+from trace_platform.state import overview, registry, sources
 from trace_platform.wire.control import Health, HealthRule, JobQueue
 
 MAX_QUEUE_DEPTH = 1_000
@@ -19,6 +21,8 @@ MAX_FAILURE_RATE = 0.05
 MIN_ENDED = 20
 FAILURES_WITHIN_S = 900.0
 MAX_SILENCE_S = 120.0
+# What a tick may be late.
+TICK_GRACE_S = 60.0
 
 
 async def check_health(state: Database, runtimes: Runtimes, org_id: UUID) -> Health:
@@ -26,12 +30,15 @@ async def check_health(state: Database, runtimes: Runtimes, org_id: UUID) -> Hea
         queues = list((await job_queues(tx, org_id)).values())
         ends = await overview.recent_ends(tx, org_id, FAILURES_WITHIN_S)
         silences = await overview.source_silences(tx, org_id)
+        listed = await sources.listing(tx, org_id)
         workers = await overview.workers(tx)
+        ages = await registry.ages(tx, org_id)
     rules = [
         _queue_depth(queues),
         _failure_rate(ends),
-        _source_heartbeat(silences),
+        _source_heartbeat(silences, listed),
         _workers_at_capacity(queues, workers, runtimes),
+        _dataset_freshness(ages),
     ]
     return Health(firing=any(rule.firing for rule in rules), rules=rules)
 
@@ -63,17 +70,48 @@ def _failure_rate(ends: Row) -> HealthRule:
     )
 
 
-def _source_heartbeat(silences: list[Row]) -> HealthRule:
-    worst = silences[0] if silences else None
-    silent_s = max(worst["silent_s"], 0.0) if worst else 0.0
-    name = f"{worst['dag_name']}.{worst['job_name']}" if worst else ""
+def _source_heartbeat(silences: list[Row], listed: list[Row]) -> HealthRule:
+    """A source that runs is silent, one that should run is dead, or a schedule was not kept."""
+    silent = [(max(row["silent_s"], 0.0), _name(row)) for row in silences]
+    wrong = [
+        (age_s, f"{name} was heard {duration(age_s)} ago")
+        for age_s, name in silent
+        if age_s > MAX_SILENCE_S
+    ]
+    wrong += [trouble for row in listed if (trouble := _dead(row) or _late(row))]
+    longest = max(silent, default=None)
+    well = f"{longest[1]} was heard {duration(longest[0])} ago" if longest else "no source runs"
     return HealthRule(
         code="source_heartbeat",
-        firing=silent_s > MAX_SILENCE_S,
-        value=silent_s,
+        firing=bool(wrong),
+        value=max((age_s for age_s, _ in [*wrong, *silent]), default=0.0),
         limit=MAX_SILENCE_S,
-        text=f"{name} was heard {duration(silent_s)} ago" if worst else "no source runs",
+        text="; ".join(said for _, said in sorted(wrong, reverse=True)) or well,
     )
+
+
+def _dead(row: Row) -> tuple[float, str] | None:
+    if row["kind"] != "always_on" or state_of(row) != "Dead":
+        return None
+    age_s = max(row["ended_s"] or 0.0, 0.0)
+    why = row["error_code"] or "it ended"
+    return age_s, f"{_name(row)} is dead for {duration(age_s)} ({why})"
+
+
+def _late(row: Row) -> tuple[float, str] | None:
+    """Two ticks are missing, and somebody would have told them."""
+    if row["kind"] != "cron" or row["on_hold"] or row["last_tick"] is None:
+        return None
+    source = row["source"]
+    due = overdue_at(source["schedule"], source["timezone"], row["last_tick"], TICK_GRACE_S)
+    if due is None or row["now"] <= due:
+        return None
+    age_s = (row["now"] - row["last_tick"]).total_seconds()
+    return age_s, f"{_name(row)} ticked {duration(age_s)} ago: does the scheduler run?"
+
+
+def _name(row: Row) -> str:
+    return f"{row['dag_name']}.{row['job_name']}"
 
 
 def _workers_at_capacity(
@@ -93,6 +131,21 @@ def _workers_at_capacity(
         limit=0,
         text="; ".join(_full(r, n, workers) for r, n in sorted(full.items()))
         or "no task waits for a worker",
+    )
+
+
+def _dataset_freshness(ages: list[Row]) -> HealthRule:
+    """The one that is the most over its max_age speaks for all."""
+    worst = max(ages, key=lambda row: row["age_s"] / row["max_age_s"], default=None)
+    if worst is None:
+        text, age_s, limit_s = "no published dataset has a max_age", 0.0, 0.0
+    else:
+        age_s, limit_s = worst["age_s"], worst["max_age_s"]
+        text = f"{worst['name']} changed {duration(age_s)} ago, and may be {duration(limit_s)} old"
+    over = sum(row["age_s"] > row["max_age_s"] for row in ages)
+    more = f"; {over - 1:,} more are too old" if over > 1 else ""
+    return HealthRule(
+        code="dataset_freshness", firing=over > 0, value=age_s, limit=limit_s, text=text + more
     )
 
 

@@ -15,13 +15,15 @@ from uuid import UUID
 
 import structlog
 
+from trace_platform.dispatcher.invalidate import attempt_rows
+from trace_platform.dispatcher.process_invalidations import cascade_rows, process_invalidations
 from trace_platform.dispatcher.record_events import Generation, event_rows
 from trace_platform.dispatcher.verify_output import check_table, is_table, verify_output
 from trace_platform.domain.errors import InternalError, StaleFence, TraceError, Unavailable
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import datasets, events, tasks
+from trace_platform.state import datasets, events, invalidations, tasks
 from trace_platform.state.tasks import Ending
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.task import CompleteRequest, CompleteResponse, DatasetEvent, OutputCommit
@@ -31,6 +33,9 @@ log = structlog.get_logger()
 # The manifest of files; None for a table, which has none.
 Verified = list[tuple[OutputCommit, Manifest | None]]
 Committed = dict[tuple[Generation, str], UUID]
+
+# Another version of the DAG took the place of the task's.
+SUPERSEDED = "superseded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +99,18 @@ async def _end_together(me: Completing, requests: Sequence[CompleteRequest]) -> 
 async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
     errors: Errors = {}
     rows: list[dict[str, Any]] = []
+    invalid: list[dict[str, Any]] = []
     async with me.state.transaction() as tx:
         held = await tasks.hold_fences(tx, [request.fence for request in requests])
         owned = []
-        for request in requests:
-            if not _holds(held, request):
+        for given in requests:
+            if not _holds(held, given):
                 continue
+            request = _as_superseded(held[given.task_id], given)
             try:
+                said = attempt_rows(held[request.task_id], request.invalidations)
                 rows += event_rows(held[request.task_id], request.events, {})
+                invalid += said
                 owned.append(request)
                 errors[request.fence] = None
             except TraceError as error:
@@ -109,9 +118,26 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
         await _write_ends(tx, owned, me.retry_base_s)
         if rows:
             await events.record(tx, rows)
+        if invalid:
+            await invalidations.record(tx, invalid)
+        completed = [request for request in owned if request.status == "Completed"]
+        await process_invalidations(tx, [held[request.task_id] for request in completed])
         await _make_room(tx, [held[request.task_id] for request in owned])
         lost = [request for request in requests if request.fence not in errors]
         return errors | await _repeated_or_stale(tx, lost)
+
+
+def _as_superseded(task: Row, request: CompleteRequest) -> CompleteRequest:
+    """What a version that gave way still reports commits nothing: it can never become current."""
+    if not task["superseded"]:
+        return request
+    nothing: dict[str, Any] = {
+        "status": "Canceled",
+        "events": [],
+        "outputs": [],
+        "invalidations": [],
+    }
+    return request.model_copy(update=nothing | {"error_code": SUPERSEDED})
 
 
 def _holds(held: dict[UUID, Row], request: CompleteRequest) -> bool:
@@ -139,9 +165,17 @@ async def _repeated_or_stale(tx: Tx, requests: Sequence[CompleteRequest]) -> Err
         return {}
     outcomes = await tasks.ended_outcomes(tx, [request.fence for request in requests])
     return {
-        r.fence: None if outcomes.get(r.task_id) == r.status else tasks.stale(r.fence)
+        r.fence: None if _is_answer(outcomes.get(r.task_id), r) else tasks.stale(r.fence)
         for r in requests
     }
+
+
+def _is_answer(ended: Row | None, request: CompleteRequest) -> bool:
+    """Whether the attempt ended by this very report: one that was superseded, as Canceled."""
+    if ended is None:
+        return False
+    canceled = ended["outcome"] == "Canceled" and ended["error_code"] == SUPERSEDED
+    return bool(ended["outcome"] == request.status or canceled)
 
 
 async def _commit_alone(me: Completing, request: CompleteRequest) -> None:
@@ -157,15 +191,28 @@ async def _commit_alone(me: Completing, request: CompleteRequest) -> None:
 async def _commit_held(me: Completing, request: CompleteRequest) -> None:
     async with me.state.transaction() as tx:
         task = await tasks.hold_fence(tx, request.fence)
+    if task["superseded"]:
+        (error,) = (await _end(me, [request])).values()
+        if error is not None:
+            raise error
+        return
     # Reading the manifests takes time, so it happens outside of the transaction that commits:
     # staged files belong to this attempt alone and never change.
     verified = await _verify(me, task, request.outputs)
     async with me.state.transaction() as tx:
         task = await tasks.hold_fence(tx, request.fence)
+        if task["superseded"]:
+            await _write_ends(tx, [_as_superseded(task, request)], me.retry_base_s)
+            return
         await _write_ends(tx, [request], me.retry_base_s)
         committed = await _commit(tx, task, verified)
         given = [*request.events, *_events_of(verified, committed)]
         await events.record(tx, event_rows(task, given, committed))
+        tables = [output for output, manifest in verified if manifest is None]
+        invalid = [*attempt_rows(task, request.invalidations), *cascade_rows(task, tables)]
+        if invalid:
+            await invalidations.record(tx, invalid)
+        await process_invalidations(tx, [task])
         await _make_room(tx, [task])
 
 

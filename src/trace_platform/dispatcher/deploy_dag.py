@@ -1,117 +1,255 @@
-"""From YAML to an active DAG version, in one transaction."""
+"""From YAML to a version that is built beside the active one, in one transaction.
+
+When there is nothing to build it is active at once; else `advance_deploys` has it cut over.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from uuid import UUID
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
 
-from trace_platform.dispatcher.check_dag import BUILT_IN, check_dag
-from trace_platform.domain.errors import InvalidDag
+from trace_platform.dispatcher.check_dag import BUILT_IN
+from trace_platform.dispatcher.cut_over import cut_over
+from trace_platform.dispatcher.find_change import publish_metadata
+from trace_platform.dispatcher.plan_dag import plan_in
+from trace_platform.dispatcher.read_dag import read_dag
+from trace_platform.domain.errors import DatasetInUse, DeployInProgress, InvalidDag, StalePlan
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Tx
-from trace_platform.state import dags, datasets
+from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.state import dags, datasets, deploys, generations
 from trace_platform.wire.control import DeployResponse
 from trace_platform.wire.dag import PRIORITY_RANK, Backpressure, Dag, Job, JobOutputRef
-from trace_platform.wire.dag_yaml import DagErrors, invalid_dag
+from trace_platform.wire.fingerprint import fingerprints
+
+# An attempt of a source that never ends gives way to another before its token does.
+ALWAYS_ON_S = 82_800.0
+WITHOUT_END = 2**31 - 1
 
 DatasetIds = dict[tuple[str, int], UUID]
 
 
+class Installed(NamedTuple):
+    """A version whose rows are all there; nothing reads them yet."""
+
+    version: UUID
+    new: bool
+    # Jobs whose definition is new.
+    added: list[str]
+
+
 async def deploy_dag(
-    state: Database, org_id: UUID, yaml: str, file: str, runtimes: Runtimes = BUILT_IN
+    state: Database,
+    org_id: UUID,
+    yaml: str,
+    file: str,
+    runtimes: Runtimes = BUILT_IN,
+    plan_hash: str | None = None,
 ) -> DeployResponse:
-    """The same content twice is one version. Raise InvalidDag with every error and its line."""
-    try:
-        # In a thread: a large file takes seconds, and heartbeats must not wait for it.
-        dag = await asyncio.to_thread(check_dag, yaml, runtimes)
-    except DagErrors as found:
-        raise invalid_dag(file, found.errors) from None
+    """The same content twice is one version. Raise InvalidDag with every error and its line,
+    StalePlan when this is not what was planned any more."""
+    dag = await read_dag(yaml, file, runtimes)
     async with state.transaction() as tx:
         await dags.lock_deploys(tx, org_id)
-        version, new = await dags.ensure_version(tx, org_id, dag.name, dag.content_hash, yaml)
-        ids = await _ensure_datasets(tx, org_id, dag)
-        added = await _ensure_jobs(tx, org_id, dag, version, ids) if new else []
-        await _publish(tx, org_id, dag, ids)
-        await dags.activate(tx, org_id, dag.name, version)
-    return DeployResponse(
-        dag_name=dag.name,
-        dag_version=version,
-        new=new,
-        jobs=[j.name for j in dag.jobs],
-        added=added,
+        await _refuse_stale(tx, org_id, dag, file, plan_hash)
+        underway = await _same_underway(tx, org_id, dag)
+        if underway is not None:
+            return _response(dag, underway["to_version"], underway, [], await _builds(tx, underway))
+        installed = await _install(tx, org_id, dag, yaml)
+        active = await dags.active_version(tx, org_id, dag.name)
+        if active == installed.version:
+            return _response(dag, active, None, installed.added, set(), new=installed.new)
+        deploy = await _begin(tx, org_id, dag.name, active, installed.version)
+        return _response(
+            dag,
+            installed.version,
+            deploy,
+            installed.added,
+            await _builds(tx, deploy),
+            new=installed.new,
+        )
+
+
+async def _refuse_stale(tx: Tx, org_id: UUID, dag: Dag, file: str, plan_hash: str | None) -> None:
+    if plan_hash is None:
+        return
+    plan = await plan_in(tx, org_id, dag, file)
+    if plan.plan_hash != plan_hash:
+        raise StalePlan(
+            f"the plan does not hold any more: DAG '{dag.name}' changed since it was made",
+            hint="make another with trace plan",
+        )
+
+
+async def _same_underway(tx: Tx, org_id: UUID, dag: Dag) -> Row | None:
+    """The deploy of this very content, when it is being built."""
+    underway = await deploys.building_of(tx, org_id, dag.name)
+    if underway is None:
+        return None
+    version = await dags.get_version(tx, org_id, underway["to_version"])
+    if version is None or version["content_hash"] != dag.content_hash:
+        raise DeployInProgress(
+            f"another version of DAG '{dag.name}' is being built since "
+            f"{underway['started_at']:%H:%M:%S} UTC",
+            hint=f"wait for it (trace deploys {dag.name}), or give it up: "
+            f"trace rollback {dag.name}",
+        )
+    return underway
+
+
+async def _install(tx: Tx, org_id: UUID, dag: Dag, yaml: str) -> Installed:
+    version, new = await dags.ensure_version(tx, org_id, dag.name, dag.content_hash, yaml)
+    ids = await _dataset_ids(tx, org_id, dag)
+    made = await generations.ensure(
+        tx,
+        org_id,
+        dag.name,
+        fingerprints(dag),
+        {job.name: len(job.outputs) for job in dag.jobs},
+        ids,
     )
-
-
-async def _ensure_datasets(tx: Tx, org_id: UUID, dag: Dag) -> DatasetIds:
-    ids: DatasetIds = {}
+    await _refuse_taken_names(tx, org_id, dag)
+    added, jobs = [], {}
     for job in dag.jobs:
-        for index in range(len(job.outputs)):
-            row = await datasets.ensure(tx, org_id, dag.name, job.name, index)
-            ids[job.name, index] = row["uuid"]
-    return ids
-
-
-async def _ensure_jobs(tx: Tx, org_id: UUID, dag: Dag, version: UUID, ids: DatasetIds) -> list[str]:
-    """The names of the jobs whose definition is new."""
-    added = []
-    for job in dag.jobs:
-        job_id, new = await dags.ensure_job(tx, org_id, dag.name, _job_row(dag, job))
-        if new:
+        job_id, is_new = await dags.ensure_job(tx, org_id, dag.name, _job_row(dag, job))
+        if is_new:
             added.append(job.name)
             await _add_edges(tx, org_id, dag, job, job_id, ids)
-        await dags.add_to_version(tx, version, job_id)
-    return added
+        jobs[job_id] = made[job.name]
+    await dags.set_jobs(tx, version, jobs)
+    published = {
+        name: (await _published(tx, org_id, dag, name, ids), publish_metadata(dag, name))
+        for name in dag.publish
+    }
+    await dags.set_publishes(tx, version, published)
+    return Installed(version, new, added)
+
+
+async def _published(tx: Tx, org_id: UUID, dag: Dag, name: str, ids: DatasetIds) -> UUID:
+    """The dataset behind a name: a job's output, or one that several jobs write."""
+    publish = dag.publish[name]
+    if publish.storage == "buffered":
+        return await datasets.ensure_shared(tx, org_id, dag.name, name)
+    return _output(dag, publish.sources[0], ids)
+
+
+async def _dataset_ids(tx: Tx, org_id: UUID, dag: Dag) -> DatasetIds:
+    known = await datasets.ids_of_dag(tx, org_id, dag.name)
+    asked = [(job.name, index) for job in dag.jobs for index in range(len(job.outputs))]
+    return {place: known.get(place) or uuid4() for place in asked}
+
+
+async def _begin(tx: Tx, org_id: UUID, dag_name: str, active: UUID | None, version: UUID) -> Row:
+    await generations.lock_routing(tx)
+    before = {job["generation_id"] for job in (await dags.version_jobs(tx, active)).values()}
+    after = {job["generation_id"] for job in (await dags.version_jobs(tx, version)).values()}
+    building = sorted(after - before)
+    deploy_id = await deploys.begin(
+        tx, org_id, dag_name, "deploy", active, version, "Building", building
+    )
+    # Of generations that an earlier version had, and this one has again.
+    await generations.revive_tasks(tx, building)
+    await generations.subscribe(tx, org_id)
+    await generations.owe_missing(tx, building, deploy_id)
+    # With no version before it there is nothing that could be seen half-built.
+    if active is None or (await generations.unfinished(tx, building)).done:
+        await cut_over(tx, deploy_id)
+    deploy = await deploys.get(tx, org_id, deploy_id)
+    assert deploy is not None, "it was just begun"
+    return deploy
+
+
+async def _builds(tx: Tx, deploy: Row) -> set[str]:
+    """The jobs whose data is built."""
+    jobs = (await dags.version_jobs(tx, deploy["to_version"])).values()
+    return {job["name"] for job in jobs if job["generation_id"] in deploy["building"]}
 
 
 async def _add_edges(
     tx: Tx, org_id: UUID, dag: Dag, job: Job, job_id: UUID, ids: DatasetIds
 ) -> None:
     for index, edge in enumerate(job.inputs):
+        name = None
         if isinstance(edge.source, JobOutputRef):
             dataset_uuid = _output(dag, edge.source, ids)
+        elif edge.source.dataset in dag.publish:
+            name = edge.source.dataset
+            dataset_uuid = await _published(tx, org_id, dag, name, ids)
         else:
-            found = await datasets.find_published(tx, org_id, edge.source.dataset)
+            name = edge.source.dataset
+            found = await datasets.find_published(tx, org_id, name)
             if found is None:
                 raise InvalidDag(
-                    f"job '{job.name}' reads the dataset '{edge.source.dataset}', "
-                    "which nobody publishes",
+                    f"job '{job.name}' reads the dataset '{name}', which nobody publishes",
                     hint="deploy the DAG that publishes it first",
                 )
             dataset_uuid = found["uuid"]
-        await dags.add_edge(tx, job_id, index, dataset_uuid, edge.where)
+        await dags.add_edge(tx, job_id, index, dataset_uuid, name, edge.where)
 
 
-async def _publish(tx: Tx, org_id: UUID, dag: Dag, ids: DatasetIds) -> None:
-    for name in dag.publish:
-        found = await datasets.find_published(tx, org_id, name)
-        if found is not None and found["dag_name"] != dag.name:
-            raise InvalidDag(
-                f"the dataset '{name}' is published by the DAG '{found['dag_name']}'",
-                hint="a dataset has one producer: choose another name",
-            )
-    names = {name: _output(dag, p.source, ids) for name, p in dag.publish.items()}
-    await datasets.publish_as(tx, org_id, dag.name, names)
+async def _refuse_taken_names(tx: Tx, org_id: UUID, dag: Dag) -> None:
+    taken = await datasets.names_taken(tx, org_id, dag.name, list(dag.publish))
+    if taken:
+        raise InvalidDag(
+            f"the dataset '{taken[0]['name']}' is published by the DAG '{taken[0]['dag_name']}'",
+            hint="a dataset has one producer: choose another name",
+        )
+    names = await datasets.names_of_dag(tx, org_id, dag.name)
+    gone = names.keys() - dag.publish.keys()
+    readers = await datasets.readers_by_name(tx, org_id, dag.name, sorted(gone))
+    if readers:
+        said = ", ".join(f"{r['dag_name']}.{r['job_name']}" for r in readers)
+        name = readers[0]["dataset_name"]
+        raise DatasetInUse(
+            f"the dataset '{name}' would not be published any more, and it is read by {said}",
+            hint="change what reads it first, or go on publishing it under this name",
+        )
 
 
-def _output(dag: Dag, ref: JobOutputRef, ids: DatasetIds) -> UUID:
+def _output(dag: Dag, ref: JobOutputRef, ids: Mapping[tuple[str, int], UUID]) -> UUID:
     job = next(job for job in dag.jobs if job.name == ref.job)
     index = job.output_index(ref.output)
     assert index is not None, "check_dag refuses dangling references"
     return ids[ref.job, index]
 
 
-def _job_row(dag: Dag, job: Job) -> dict[str, object]:
+def _response(
+    dag: Dag,
+    version: UUID,
+    deploy: Row | None,
+    added: list[str],
+    builds: set[str],
+    *,
+    new: bool = False,
+) -> DeployResponse:
+    return DeployResponse(
+        dag_name=dag.name,
+        dag_version=version,
+        deploy_id=deploy["id"] if deploy else None,
+        status=deploy["status"] if deploy else "Unchanged",
+        new=new,
+        jobs=[job.name for job in dag.jobs],
+        added=added,
+        builds=[job.name for job in dag.jobs if job.name in builds],
+    )
+
+
+def _job_row(dag: Dag, job: Job) -> dict[str, Any]:
     row = dag.effective(job)
     fields = (
         "name", "activation", "source", "runtime", "operator", "outputs", "config",
-        "max_attempts", "timeout_seconds", "heartbeat_timeout_seconds",
+        "heartbeat_timeout_seconds",
     )  # fmt: skip
     return {field: row[field] for field in fields} | {
         "config_hash": dag.job_hash(job),
+        "definition": row,
         "priority": PRIORITY_RANK[row["priority"]],
         "execution_strategy": job.strategy,
-        "max_concurrency": job.max_concurrency,
+        "max_concurrency": 1 if job.always_on else job.max_concurrency,
+        # A source that ends is started again, however often.
+        "max_attempts": WITHOUT_END if job.always_on else row["max_attempts"],
+        "timeout_seconds": ALWAYS_ON_S if job.always_on else row["timeout_seconds"],
         **_pressure_row(job.backpressure),
     }
 

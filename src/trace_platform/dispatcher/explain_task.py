@@ -119,11 +119,6 @@ def _waiting(task: Row, around: Surroundings, place: Place | None) -> Iterator[R
         text=f"it is ready for {_for(task, 'queued_at')}, and should its wake-up be lost,"
         f" it is announced again {_due(task, 'announce_again_at')}",
     )
-    if not around.queue.active:
-        yield Reason(
-            code="replaced",
-            text=f"a later deploy changed or removed {around.name}: this task runs as it was made",
-        )
 
 
 def _holds(task: Row, around: Surroundings) -> Iterator[Reason]:

@@ -33,9 +33,7 @@ async def list_queues(state: Database, org_id: UUID) -> QueueOverview:
 async def job_queues(tx: Tx, org_id: UUID) -> dict[UUID, JobQueue]:
     """By job: every deployed one, and those whose last tasks are not done yet."""
     rows = await overview.queues(tx, org_id)
-    held: dict[tuple[str, str], list[Hold]] = defaultdict(list)
-    for row in await overview.holds(tx, org_id):
-        held[row["dag_name"], row["job_name"]].append(_hold(row))
+    held = await holds_by_job(tx, org_id)
     pressed = {row["job_id"]: _pressure(row) for row in await overview.pressures(tx, org_id)}
     return {
         row["job_id"]: _queue(
@@ -43,6 +41,14 @@ async def job_queues(tx: Tx, org_id: UUID) -> dict[UUID, JobQueue]:
         )
         for row in rows
     }
+
+
+async def holds_by_job(tx: Tx, org_id: UUID) -> defaultdict[tuple[str, str], list[Hold]]:
+    """By DAG and job."""
+    held: defaultdict[tuple[str, str], list[Hold]] = defaultdict(list)
+    for row in await overview.holds(tx, org_id):
+        held[row["dag_name"], row["job_name"]].append(_hold(row))
+    return held
 
 
 async def holds_of(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> list[Hold]:

@@ -11,7 +11,7 @@ from trace_platform.dispatcher.list_queues import job_queues
 from trace_platform.dispatcher.metrics import Metrics, Sample
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
-from trace_platform.state import overview
+from trace_platform.state import overview, registry
 from trace_platform.wire.control import JobQueue
 
 
@@ -23,6 +23,7 @@ async def measure(state: Database, org_id: UUID, metrics: Metrics) -> int:
         lags = await overview.source_lags(tx, org_id)
         silences = await overview.source_silences(tx, org_id)
         owed = await overview.outbox(tx)
+        ages = await registry.ages(tx, org_id)
     metrics.measured(
         [
             *_queue_samples(queues),
@@ -30,6 +31,7 @@ async def measure(state: Database, org_id: UUID, metrics: Metrics) -> int:
             *_worker_samples(workers),
             *(Sample("trace_source_lag_seconds", row["lag_s"], _job(row)) for row in lags),
             *_silence_samples(silences),
+            *_age_samples(ages),
             Sample("trace_outbox_rows", owed["rows"], {}),
             Sample("trace_outbox_lag_seconds", owed["lag_s"], {}),
         ]
@@ -97,6 +99,13 @@ def _silence_samples(silences: list[Row]) -> Iterator[Sample]:
         longest.setdefault((row["dag_name"], row["job_name"]), row)
     for row in longest.values():
         yield Sample("trace_source_heartbeat_age_seconds", max(row["silent_s"], 0.0), _job(row))
+
+
+def _age_samples(ages: list[Row]) -> Iterator[Sample]:
+    for row in ages:
+        of_dataset = {"dataset": row["name"]}
+        yield Sample("trace_dataset_age_seconds", row["age_s"], of_dataset)
+        yield Sample("trace_dataset_max_age_seconds", row["max_age_s"], of_dataset)
 
 
 def _job(row: Row) -> dict[str, str]:

@@ -25,6 +25,8 @@ _GAUGES = {
     "trace_job_holds": "What keeps the job from starting tasks: a user, or consumers behind.",
     "trace_source_lag_seconds": "How long ago the source emitted its newest event.",
     "trace_source_heartbeat_age_seconds": "How long ago a source that runs was heard.",
+    "trace_dataset_age_seconds": "How long ago a dataset with a max_age changed.",
+    "trace_dataset_max_age_seconds": "How old it may be.",
     "trace_outbox_rows": "Side effects that are owed.",
     "trace_outbox_lag_seconds": "How long the oldest of them is due.",
     "trace_workers": "Workers that are alive.",

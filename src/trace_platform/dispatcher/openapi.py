@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from trace_platform.wire.control import ProblemDetails
 
-Secret = Literal["user", "worker", "service", "task"]
+Secret = Literal["user", "worker", "service", "task", "webhook"]
 
 _SECRETS: dict[Secret, dict[str, str]] = {
     "user": {
@@ -33,6 +33,12 @@ _SECRETS: dict[Secret, dict[str, str]] = {
         "in": "header",
         "name": "X-Trace-Task-Capability",
         "description": "The code of one attempt: the capability token that its claim returned.",
+    },
+    "webhook": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "webhook-signature",
+        "description": "Whoever delivers to a webhook: a Standard Webhooks signature.",
     },
 }
 _WORDS = {

@@ -79,8 +79,8 @@ async def _route_some(me: Publishing, limit: int) -> tuple[int, list[Row]]:
         rows = await outbox.take_routes(tx, limit)
         if not rows:
             return 0, []
-        event_ids = [event_id for row in rows for event_id in row["payload"]["event_ids"]]
-        return len(rows), await events.route(tx, event_ids, me.sent, HIDE_S)
+        payloads = [row["payload"] for row in rows]
+        return len(rows), await events.route(tx, payloads, me.sent, HIDE_S)
 
 
 async def _route_one(me: Publishing) -> tuple[int, list[Row]]:
@@ -91,8 +91,7 @@ async def _route_one(me: Publishing) -> tuple[int, list[Row]]:
             taken = await outbox.take_routes(tx, 1)
             if not taken:
                 return 0, []
-            ids = taken[0]["payload"]["event_ids"]
-            return 1, await events.route(tx, ids, me.sent, HIDE_S)
+            return 1, await events.route(tx, [taken[0]["payload"]], me.sent, HIDE_S)
     except Unavailable:
         raise
     except Exception:

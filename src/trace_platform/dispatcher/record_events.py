@@ -1,14 +1,16 @@
-"""① A running attempt emits events of its own outputs."""
+"""① A running attempt emits events of its own outputs, and says what is invalid."""
 
 from __future__ import annotations
 
 from typing import Any
 from uuid import UUID
 
+from trace_platform.dispatcher.invalidate import attempt_rows
+from trace_platform.dispatcher.process_invalidations import does_again
 from trace_platform.domain.errors import Forbidden
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
-from trace_platform.state import events, tasks
+from trace_platform.state import events, invalidations, tasks
 from trace_platform.wire.task import DatasetEvent, EventsRequest
 
 Generation = tuple[UUID, UUID]
@@ -18,7 +20,14 @@ async def record_events(state: Database, request: EventsRequest) -> int:
     """How many of them are new. Raise StaleFence when the attempt lost its task."""
     async with state.transaction() as tx:
         task = await tasks.hold_fence(tx, request.fence)
-        return await events.record(tx, event_rows(task, request.events, {}))
+        accepted = 0
+        if request.events:
+            accepted += await events.record(tx, event_rows(task, request.events, {}))
+        # What gave way can never become current: nobody reads it, and nobody makes it anew.
+        if request.invalidations and not task["superseded"]:
+            rows = attempt_rows(task, request.invalidations)
+            accepted += await invalidations.record(tx, rows)
+        return accepted
 
 
 def event_rows(
@@ -30,6 +39,10 @@ def event_rows(
         "org_id": str(task["org_id"]),
         "task_id": str(task["id"]),
         "attempt": task["attempt"],
+        # What follows from a task that is less urgent than its job is no more urgent than it.
+        "priority": task["priority"] if task["priority"] > task["job_priority"] else None,
+        # What is done again is said again, though no partition stands for it: by this task once.
+        "repeat": str(task["id"]) if task["backfill_id"] or does_again(task) else None,
     }
     rows = []
     for event in given:

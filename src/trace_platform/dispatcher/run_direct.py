@@ -175,11 +175,19 @@ async def _run(tx: Tx, claimed: Sequence[Row]) -> int:
         return 0
     held = await tasks.hold_fences(tx, [_fence(task) for task in claimed])
     # The oldest first, as far as their ids tell.
-    owned = sorted((task for task in claimed if task["id"] in held), key=lambda t: t["id"])
+    owned = sorted(
+        (task | held[task["id"]] for task in claimed if task["id"] in held), key=lambda t: t["id"]
+    )
+    superseded = [task for task in owned if task["superseded"]]
+    owned = [task for task in owned if not task["superseded"]]
     emitted = [row for task in owned for row in await _emitted(tx, task)]
     if emitted:
         await events.record(tx, emitted)
-    await tasks.finish(tx, [Ending(_fence(task), "Completed") for task in owned])
+    await tasks.finish(
+        tx,
+        [Ending(_fence(task), "Completed") for task in owned]
+        + [Ending(_fence(task), "Canceled", "superseded") for task in superseded],
+    )
     limited = [task for task in held.values() if task["max_concurrency"] is not None]
     if limited:
         await tasks.announce_next(tx, limited)
@@ -191,7 +199,7 @@ async def _emitted(tx: Tx, task: Row) -> list[dict[str, Any]]:
     rows = event_rows(task, await operator().run(tx, _woken(task, operator)), {})
     if operator.repeats:
         # A task is made once per materialisation of its input, and stands for it.
-        rows = [row | {"materialisation": str(task["id"])} for row in rows]
+        rows = [row | {"repeat": str(task["id"])} for row in rows]
     return rows
 
 
@@ -203,6 +211,7 @@ def _woken(task: Row, operator: type[EventOperator]) -> Woken:
     return Woken(
         task_id=task["id"],
         job_id=task["job_id"],
+        generation_id=task["generation_id"],
         job=JobRef(dag_name=task["dag_name"], name=task["job_name"]),
         config=config,
         inputs=tuple(TaskInput(**given) for given in task["inputs"]),

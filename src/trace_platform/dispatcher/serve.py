@@ -11,6 +11,8 @@ from typing import Any
 
 import structlog
 
+from trace_platform.dispatcher.advance_backfills import advance_backfills
+from trace_platform.dispatcher.advance_deploys import advance_deploys
 from trace_platform.dispatcher.api import Dispatcher, Secrets, create_app
 from trace_platform.dispatcher.claim_task import Grants
 from trace_platform.dispatcher.contact import Contact
@@ -19,14 +21,17 @@ from trace_platform.dispatcher.invoke_task import Calls, Invoking
 from trace_platform.dispatcher.loops import Wake, repeat
 from trace_platform.dispatcher.measure import measure
 from trace_platform.dispatcher.metrics import Metrics
+from trace_platform.dispatcher.process_invalidations import close_invalidations
 from trace_platform.dispatcher.prune_history import prune_history
 from trace_platform.dispatcher.publish_outbox import Publishing, publish_outbox
 from trace_platform.dispatcher.reap_leases import reap_leases
 from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
 from trace_platform.dispatcher.relieve_pressure import relieve_pressure
 from trace_platform.dispatcher.requeue_failed import requeue_failed
+from trace_platform.dispatcher.route_invalidations import route_invalidations
 from trace_platform.dispatcher.run_direct import Direct, run_direct
 from trace_platform.dispatcher.task_tokens import TaskTokens
+from trace_platform.dispatcher.watch_sources import watch_sources
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.https import Listen, serve_https
 from trace_platform.drivers.invoker import Invoker
@@ -40,6 +45,8 @@ log = structlog.get_logger()
 
 RECONCILE_EVERY_S = 300.0
 PRUNE_EVERY_S = 600.0
+# What a version that gave way left open: nobody waits for it.
+CLOSE_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +164,25 @@ def _loops(
     async def reconcile() -> int:
         return _waking(me, await reconcile_partitions(me.state))
 
+    async def advance() -> int:
+        return _waking(me, await advance_deploys(me.state))
+
+    async def watch() -> int:
+        return _waking(me, await watch_sources(me.state, me.retry_base_s))
+
+    async def invalidate() -> int:
+        return _waking(me, await route_invalidations(me.state))
+
+    async def close() -> int:
+        return await close_invalidations(me.state)
+
+    async def backfill() -> int:
+        return _waking(me, await advance_backfills(me.state))
+
     async def prune() -> int:
-        return await prune_history(me.state, tuning.history_days)
+        return await prune_history(
+            me.state, tuning.history_days, store=me.store, bucket=me.grants.bucket
+        )
 
     async def take_measure() -> int:
         return await measure(me.state, me.org_id, me.metrics)
@@ -171,6 +195,11 @@ def _loops(
         repeat("requeue_failed", requeue, every_s),
         repeat("expire_correlations", expire, every_s),
         repeat("relieve_pressure", relieve, tuning.pressure_interval_s),
+        repeat("advance_deploys", advance, every_s),
+        repeat("watch_sources", watch, every_s),
+        repeat("route_invalidations", invalidate, every_s),
+        repeat("close_invalidations", close, CLOSE_EVERY_S),
+        repeat("advance_backfills", backfill, every_s),
         repeat("reconcile_partitions", reconcile, RECONCILE_EVERY_S),
         repeat("prune_history", prune, PRUNE_EVERY_S),
         repeat("measure", take_measure, tuning.metrics_interval_s),

@@ -29,6 +29,11 @@ async def trigger_source(
             )
         if job["activation"] != "source":
             raise BadInput(f"job '{job_name}' is not a source", hint="trigger a source job")
+        if job["source"]["kind"] != "manual":
+            raise BadInput(
+                f"job '{job_name}' is a source of kind {job['source']['kind']}: it emits by itself",
+                hint=f"emit an event in its place: trace events emit {dag_name}.{job_name}",
+            )
         await refuse_held(tx, org_id, dag_name, job_name)
         outputs = await datasets.outputs_of_job(tx, org_id, dag_name, job_name)
         if request.output >= len(outputs):

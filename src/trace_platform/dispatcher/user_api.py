@@ -1,4 +1,4 @@
-"""Routes for people and their tools."""
+"""Routes for people and their tools: events, tasks, jobs, and what is going on."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 from fastapi import FastAPI, Path, Query
-from pydantic import AwareDatetime
 
 from trace_platform.dispatcher.authenticate import require
 from trace_platform.dispatcher.cancel_task import cancel_task
 from trace_platform.dispatcher.check_health import check_health
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.describe import dag_status, list_tasks, tasks_like
+from trace_platform.dispatcher.describe import list_tasks, tasks_like
 from trace_platform.dispatcher.emit_events import emit_events
 from trace_platform.dispatcher.explain import explain
 from trace_platform.dispatcher.list_events import list_events
@@ -24,7 +22,7 @@ from trace_platform.dispatcher.resume_job import resume_job
 from trace_platform.dispatcher.retry_task import retry_task
 from trace_platform.dispatcher.show_task import show_task
 from trace_platform.dispatcher.trigger_source import trigger_source
-from trace_platform.wire import control
+from trace_platform.wire import control, dataset
 
 if TYPE_CHECKING:
     from trace_platform.dispatcher.api import Dispatcher
@@ -43,32 +41,10 @@ IdPrefix = Annotated[
 
 def install(app: FastAPI, me: Dispatcher) -> None:
     user = [require(lambda: (me.secrets.user_token,), "Authorization")]
-    _dags(app, me, user)
     _events(app, me, user)
     _tasks(app, me, user)
     _jobs(app, me, user)
     _overviews(app, me, user)
-
-
-def _dags(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
-    @app.post(
-        "/v1/dags",
-        summary="Deploy a DAG",
-        dependencies=user,
-        **documented("dags", "user", 413),
-    )
-    async def deploy(body: control.DeployRequest) -> control.DeployResponse:
-        return await deploy_dag(me.state, me.org_id, body.yaml, body.file, me.runtimes)
-
-    @app.get(
-        "/v1/dags/{dag_name}",
-        summary="What a DAG is doing",
-        dependencies=user,
-        **documented("dags", "user", 404),
-    )
-    async def show(dag_name: Named, since: AwareDatetime | None = None) -> control.DagStatus:
-        """Counts what is alive, and what was made since then (the last day unless given)."""
-        return await dag_status(me.state, me.org_id, dag_name, since)
 
 
 def _events(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
@@ -210,15 +186,16 @@ def _overviews(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
 
     @app.get(
         "/v1/why/{subject}",
-        summary="Why a task or a job does not move",
+        summary="Why a task or a job does not move, or a dataset is not up to date",
         dependencies=user,
         **documented("overview", "user", 404),
     )
     async def why(
         subject: Annotated[
-            str, Path(min_length=1, max_length=300, description="A task's id, or DAG.JOB.")
+            str,
+            Path(min_length=1, max_length=300, description="A task's id, DAG.JOB, or a dataset."),
         ],
-    ) -> control.Why:
+    ) -> control.Why | dataset.DatasetWhy:
         return await explain(me.state, me.runtimes, me.org_id, subject)
 
     @app.get(

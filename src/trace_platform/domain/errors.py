@@ -128,6 +128,22 @@ class JobOnHold(Conflict):
     code = "job_on_hold"
 
 
+class DeployInProgress(Conflict):
+    code = "deploy_in_progress"
+
+
+class StalePlan(Conflict):
+    code = "stale_plan"
+
+
+class DatasetInUse(Conflict):
+    code = "dataset_in_use"
+
+
+class GenerationPurged(Conflict):
+    code = "generation_purged"
+
+
 class PartitionOverlap(Conflict):
     code = "partition_overlap"
 

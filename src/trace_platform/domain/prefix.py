@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from uuid import UUID
 
@@ -33,6 +34,13 @@ def canonical_prefix(uri: str) -> str:
     return uri
 
 
+def generation_prefix(
+    bucket: str, org_id: UUID, dataset_uuid: UUID | str, version: UUID | str
+) -> str:
+    """Where everything of one generation of a dataset lies."""
+    return canonical_prefix(f"s3://{bucket}/org/{org_id}/dataset/{dataset_uuid}/version/{version}/")
+
+
 def attempt_prefix(
     bucket: str,
     org_id: UUID,
@@ -42,8 +50,18 @@ def attempt_prefix(
     attempt: int,
 ) -> str:
     """Where one attempt stages one output, and where it stays when it is committed."""
+    place = generation_prefix(bucket, org_id, dataset_uuid, version)
+    return canonical_prefix(f"{place}{task_id}/{attempt}/")
+
+
+def delivery_prefix(
+    bucket: str, org_id: UUID, dataset_uuid: UUID, version: UUID, webhook_id: str
+) -> str:
+    """Where one delivery of a webhook lies: a folder of its own, so that who may read one delivery
+    may not read the others."""
+    named = hashlib.sha256(webhook_id.encode()).hexdigest()
     return canonical_prefix(
-        f"s3://{bucket}/org/{org_id}/dataset/{dataset_uuid}/version/{version}/{task_id}/{attempt}/"
+        f"s3://{bucket}/org/{org_id}/dataset/{dataset_uuid}/version/{version}/hooks/{named}/"
     )
 
 

@@ -26,5 +26,9 @@ class ObjectStore(Protocol):
     def list(self, prefix: str) -> Iterator[str]:
         """URIs of the objects under a canonical prefix, in order."""
 
+    def delete_prefix(self, prefix: str) -> int:
+        """Delete every object under a canonical prefix. How many there were: what is gone already,
+        or was never there, is no error."""
+
     def filesystem(self, uri: str) -> tuple[FileSystem, str]:
         """The Arrow filesystem that holds the URI, and the path of it there."""

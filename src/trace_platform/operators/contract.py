@@ -1,13 +1,16 @@
 """What an operator is given and what it gives back.
 
 An operator is one class in one file: a name, a pydantic `Config`, the names of its outputs and
-`run`. It never talks to the Dispatcher and never decides about retries: it raises a TraceError
-whose `retryable` says whether another attempt can help.
+`run`. It talks to the Dispatcher through `emit` alone and never decides about retries: it raises a
+TraceError whose `retryable` says whether another attempt can help.
+
+A source runs until `draining` says that it shall end: it looks at `check` and `draining` at least
+once a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from uuid import UUID
@@ -15,6 +18,7 @@ from uuid import UUID
 import structlog
 from pydantic import BaseModel, ConfigDict
 
+from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.wire.task import DatasetEvent, OutputCommit, TaskInput, TaskOutput
 
@@ -36,6 +40,10 @@ class OperatorLog(Protocol):
     def error(self, event: str, **facts: Any) -> None: ...
 
 
+def _emits_nothing(_: Sequence[DatasetEvent]) -> int:
+    raise InvalidConfig("nobody takes the events of this attempt")
+
+
 @dataclass(frozen=True, slots=True)
 class TaskContext:
     """One attempt, as its operator sees it."""
@@ -54,6 +62,9 @@ class TaskContext:
     check: Callable[[], None]
     # Whether a source shall finish what it has begun and end.
     draining: Callable[[], bool] = lambda: False
+    # Events of its outputs while it runs: recorded when this returns, however long the Dispatcher
+    # is away. How many are new; one that was emitted before changes nothing. Waits while paused.
+    emit: Callable[[Sequence[DatasetEvent]], int] = _emits_nothing
     # Lines of this attempt: kept with it, shown by `trace tasks logs`.
     log: OperatorLog = field(default_factory=structlog.get_logger)
 

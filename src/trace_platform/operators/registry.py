@@ -16,6 +16,7 @@ OPERATORS: dict[str, str] = {
     "cryo_ingest": "trace_platform.operators.cryo_ingest.CryoIngest",
     "no_op": "trace_platform.operators.no_op.NoOp",
     "range_splitter": "trace_platform.operators.range_splitter.RangeSplitter",
+    "ticker": "trace_platform.operators.ticker.Ticker",
 }
 
 

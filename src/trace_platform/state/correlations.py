@@ -22,6 +22,7 @@ class Arrived:
 
 async def arrive(
     tx: Tx,
+    generation_id: UUID,
     job_id: UUID,
     key: str,
     inputs: Sequence[int],
@@ -30,13 +31,19 @@ async def arrive(
 ) -> Arrived | None:
     """None when the key is closed. The event and the time-out are those of the first arrival."""
     row: Row | None = await _sql.arrive(
-        tx, job_id=job_id, key=key, arrived=list(inputs), event=event, timeout_s=timeout_s
+        tx,
+        generation_id=generation_id,
+        job_id=job_id,
+        key=key,
+        arrived=list(inputs),
+        event=event,
+        timeout_s=timeout_s,
     )
     return Arrived(**row) if row else None
 
 
-async def complete(tx: Tx, job_id: UUID, key: str) -> None:
-    await _sql.complete(tx, job_id=job_id, key=key)
+async def complete(tx: Tx, generation_id: UUID, key: str) -> None:
+    await _sql.complete(tx, generation_id=generation_id, key=key)
 
 
 async def expire(tx: Tx, limit: int) -> list[Row]:

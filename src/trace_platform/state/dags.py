@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
+
+from psycopg.types.json import Jsonb
 
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 
 _sql = load_queries(__file__)
-
-_WITHOUT_LIMITS = dict.fromkeys(
-    ("max_concurrency", "max_queue_depth", "max_queue_age_s", "pressure_mode")
-)
 
 
 async def default_org(tx: Tx) -> UUID:
@@ -41,12 +40,35 @@ async def ensure_job(tx: Tx, org_id: UUID, dag_name: str, job: dict[str, Any]) -
     )
     if found is not None:
         return found, False
-    row = _WITHOUT_LIMITS | job
-    return await _sql.insert_job(tx, org_id=org_id, dag_name=dag_name, **row), True
+    return await _sql.insert_job(tx, org_id=org_id, dag_name=dag_name, **job), True
 
 
-async def add_to_version(tx: Tx, dag_version_id: UUID, job_id: UUID) -> None:
-    await _sql.add_job_to_version(tx, dag_version_id=dag_version_id, job_id=job_id)
+async def set_jobs(tx: Tx, dag_version_id: UUID, jobs: Mapping[UUID, UUID]) -> None:
+    """The version's jobs, and the generation that each of them writes."""
+    await _sql.set_jobs(
+        tx,
+        dag_version_id=dag_version_id,
+        job_ids=list(jobs),
+        generation_ids=list(jobs.values()),
+    )
+
+
+async def set_publishes(
+    tx: Tx, dag_version_id: UUID, publishes: Mapping[str, tuple[UUID, dict[str, Any]]]
+) -> None:
+    """The names that the version publishes: each a dataset, and what is said of it."""
+    await _sql.set_publishes(
+        tx,
+        dag_version_id=dag_version_id,
+        names=list(publishes),
+        uuids=[dataset_uuid for dataset_uuid, _ in publishes.values()],
+        metadata=[Jsonb(metadata) for _, metadata in publishes.values()],
+    )
+
+
+async def publishes(tx: Tx, dag_version_id: UUID) -> list[Row]:
+    rows: list[Row] = await _sql.publishes(tx, dag_version_id=dag_version_id)
+    return rows
 
 
 async def add_edge(
@@ -54,15 +76,43 @@ async def add_edge(
     job_id: UUID,
     input_index: int,
     dataset_uuid: UUID,
+    dataset_name: str | None,
     filter: dict[str, Any] | None = None,
 ) -> None:
     await _sql.insert_edge(
-        tx, job_id=job_id, input_index=input_index, dataset_uuid=dataset_uuid, filter=filter
+        tx,
+        job_id=job_id,
+        input_index=input_index,
+        dataset_uuid=dataset_uuid,
+        dataset_name=dataset_name,
+        filter=filter,
     )
 
 
 async def activate(tx: Tx, org_id: UUID, dag_name: str, dag_version_id: UUID) -> None:
     await _sql.activate(tx, org_id=org_id, dag_name=dag_name, dag_version_id=dag_version_id)
+
+
+async def active_version(tx: Tx, org_id: UUID, dag_name: str) -> UUID | None:
+    version: UUID | None = await _sql.active_version(tx, org_id=org_id, dag_name=dag_name)
+    return version
+
+
+async def version_jobs(tx: Tx, dag_version_id: UUID | None) -> dict[str, Row]:
+    """By name, each job of a version with its generation. No version has no jobs."""
+    rows = await _sql.version_jobs(tx, dag_version_id=dag_version_id)
+    return {row["name"]: row for row in rows}
+
+
+async def get_version(tx: Tx, org_id: UUID, version: UUID) -> Row | None:
+    row: Row | None = await _sql.get_version(tx, org_id=org_id, version=version)
+    return row
+
+
+async def versions(tx: Tx, org_id: UUID, dag_name: str, limit: int) -> list[Row]:
+    """The newest first."""
+    rows: list[Row] = await _sql.versions(tx, org_id=org_id, dag_name=dag_name, limit=limit)
+    return rows
 
 
 async def active_jobs(tx: Tx, org_id: UUID, dag_name: str) -> list[Row]:

@@ -22,18 +22,28 @@ SELECT id FROM jobs
 -- name: insert_job$
 INSERT INTO jobs (org_id, dag_name, name, config_hash, activation, source, runtime, operator,
     execution_strategy, outputs, config, priority, max_attempts, timeout_seconds,
-    heartbeat_timeout_seconds, max_concurrency, max_queue_depth, max_queue_age_s, pressure_mode)
+    heartbeat_timeout_seconds, max_concurrency, max_queue_depth, max_queue_age_s, pressure_mode,
+    definition)
 VALUES (:org_id, :dag_name, :name, :config_hash, :activation, :source, :runtime, :operator,
     :execution_strategy, :outputs, :config, :priority, :max_attempts, :timeout_seconds,
-    :heartbeat_timeout_seconds, :max_concurrency, :max_queue_depth, :max_queue_age_s, :pressure_mode)
+    :heartbeat_timeout_seconds, :max_concurrency, :max_queue_depth, :max_queue_age_s, :pressure_mode,
+    :definition)
 RETURNING id;
 
--- name: add_job_to_version!
-INSERT INTO dag_version_jobs (dag_version_id, job_id) VALUES (:dag_version_id, :job_id);
+-- name: set_jobs!
+-- Where a version's data lives may change: a generation that was purged has another in its place.
+INSERT INTO dag_version_jobs (dag_version_id, job_id, generation_id)
+SELECT :dag_version_id, * FROM unnest(:job_ids::uuid[], :generation_ids::uuid[])
+    ON CONFLICT (dag_version_id, job_id) DO UPDATE SET generation_id = excluded.generation_id;
+
+-- name: set_publishes!
+INSERT INTO dag_version_publishes (dag_version_id, name, dataset_uuid, metadata)
+SELECT :dag_version_id, * FROM unnest(:names::text[], :uuids::uuid[], :metadata::jsonb[])
+    ON CONFLICT DO NOTHING;
 
 -- name: insert_edge!
-INSERT INTO input_edges (job_id, input_index, dataset_uuid, filter)
-VALUES (:job_id, :input_index, :dataset_uuid, :filter);
+INSERT INTO input_edges (job_id, input_index, dataset_uuid, dataset_name, filter)
+VALUES (:job_id, :input_index, :dataset_uuid, :dataset_name, :filter);
 
 -- name: activate!
 INSERT INTO active_dags (org_id, dag_name, dag_version_id)
@@ -41,6 +51,36 @@ VALUES (:org_id, :dag_name, :dag_version_id)
     ON CONFLICT (org_id, dag_name) DO UPDATE
    SET dag_version_id = excluded.dag_version_id, activated_at = clock_timestamp()
  WHERE active_dags.dag_version_id <> excluded.dag_version_id;
+
+-- name: active_version$
+SELECT dag_version_id FROM active_dags WHERE org_id = :org_id AND dag_name = :dag_name;
+
+-- name: version_jobs
+-- Each job of a version: its definition, and where its data lives.
+SELECT j.name, j.id AS job_id, j.config_hash, j.activation, j.definition, v.generation_id,
+       g.fingerprint, g.built_at, g.purged_at
+  FROM dag_version_jobs v
+  JOIN jobs j ON j.id = v.job_id
+  JOIN generations g ON g.id = v.generation_id
+ WHERE v.dag_version_id = :dag_version_id
+ ORDER BY j.created_at, j.name;
+
+-- name: get_version^
+SELECT * FROM dag_versions WHERE org_id = :org_id AND id = :version;
+
+-- name: versions
+SELECT v.id AS dag_version, v.dag_name, v.content_hash, v.created_at,
+       a.dag_version_id IS NOT NULL AS active, a.activated_at,
+       EXISTS (SELECT FROM dag_version_jobs j JOIN generations g ON g.id = j.generation_id
+                WHERE j.dag_version_id = v.id AND g.purged_at IS NOT NULL) AS purged
+  FROM dag_versions v
+  LEFT JOIN active_dags a ON a.dag_version_id = v.id
+ WHERE v.org_id = :org_id AND v.dag_name = :dag_name
+ ORDER BY v.created_at DESC, v.id LIMIT :limit;
+
+-- name: publishes
+SELECT name, dataset_uuid, metadata FROM dag_version_publishes
+ WHERE dag_version_id = :dag_version_id ORDER BY dataset_uuid;
 
 -- name: active_jobs
 SELECT j.*, a.dag_version_id

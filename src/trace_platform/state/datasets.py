@@ -8,6 +8,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from trace_platform.domain.digest import digest
 from trace_platform.domain.errors import CommitOvertaken, PartitionOverlap
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 from trace_platform.wire.manifest import Manifest
@@ -16,11 +17,10 @@ from trace_platform.wire.task import OutputCommit
 _sql = load_queries(__file__)
 
 
-async def ensure(tx: Tx, org_id: UUID, dag_name: str, job_name: str, output_index: int) -> Row:
-    row: Row = await _sql.ensure_dataset(
-        tx, org_id=org_id, dag_name=dag_name, job_name=job_name, output_index=output_index
-    )
-    return row
+async def ids_of_dag(tx: Tx, org_id: UUID, dag_name: str) -> dict[tuple[str, int], UUID]:
+    """Every output that any version of the DAG ever had."""
+    rows = await _sql.ids_of_dag(tx, org_id=org_id, dag_name=dag_name)
+    return {(row["job_name"], row["output_index"]): row["uuid"] for row in rows}
 
 
 async def outputs_of_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> list[Row]:
@@ -30,18 +30,57 @@ async def outputs_of_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> 
     return rows
 
 
-async def publish_as(tx: Tx, org_id: UUID, dag_name: str, names: dict[str, UUID]) -> None:
-    """These names, and no others, are what the DAG publishes."""
-    ordered = sorted(names.items(), key=lambda item: item[1])
+async def publish_as(tx: Tx, org_id: UUID, dag_name: str, published: Sequence[Row]) -> None:
+    """These names, and no others, are what the DAG publishes: rows of `dags.publishes`."""
     await _sql.unpublish(
         tx,
         org_id=org_id,
         dag_name=dag_name,
-        names=[name for name, _ in ordered],
-        uuids=[dataset_uuid for _, dataset_uuid in ordered],
+        names=[row["name"] for row in published],
+        uuids=[row["dataset_uuid"] for row in published],
     )
-    for name, dataset_uuid in ordered:
-        await _sql.publish(tx, name=name, dataset_uuid=dataset_uuid)
+    for row in published:
+        await _sql.publish(tx, **row)
+
+
+async def point_at(tx: Tx, generation_ids: Sequence[UUID]) -> dict[UUID, UUID]:
+    """Readers see these generations from now on. The datasets that changed, and their versions."""
+    rows = await _sql.point_at(tx, generation_ids=list(generation_ids))
+    return {row["uuid"]: row["version"] for row in rows}
+
+
+async def readers_by_name(tx: Tx, org_id: UUID, dag_name: str, names: Sequence[str]) -> list[Row]:
+    """Jobs of other DAGs that read one of these names."""
+    rows: list[Row] = await _sql.readers_by_name(
+        tx, org_id=org_id, dag_name=dag_name, names=list(names)
+    )
+    return rows
+
+
+async def ensure_shared(tx: Tx, org_id: UUID, dag_name: str, name: str) -> UUID:
+    """The dataset of this name that several jobs write."""
+    dataset_uuid: UUID = await _sql.ensure_shared(tx, org_id=org_id, dag_name=dag_name, name=name)
+    return dataset_uuid
+
+
+async def share(tx: Tx, org_id: UUID, dag_name: str, dag_version_id: UUID) -> None:
+    """From now on the producers that this version names write to their shared datasets."""
+    await _sql.unshare(tx, org_id=org_id, dag_name=dag_name)
+    await _sql.share(tx, org_id=org_id, dag_name=dag_name, dag_version_id=dag_version_id)
+
+
+async def names_taken(tx: Tx, org_id: UUID, dag_name: str, names: Sequence[str]) -> list[Row]:
+    """Of these names, one that another DAG publishes or is about to, and which DAG."""
+    rows: list[Row] = await _sql.names_taken(
+        tx, org_id=org_id, dag_name=dag_name, names=list(names)
+    )
+    return rows
+
+
+async def names_of_dag(tx: Tx, org_id: UUID, dag_name: str) -> dict[str, UUID]:
+    """What the DAG publishes now."""
+    rows = await _sql.names_of_dag(tx, org_id=org_id, dag_name=dag_name)
+    return {row["name"]: row["uuid"] for row in rows}
 
 
 async def find_published(tx: Tx, org_id: UUID, name: str) -> Row | None:
@@ -120,19 +159,61 @@ async def advance_cursor(tx: Tx, output: OutputCommit) -> None:
     )
 
 
+async def has_partition(tx: Tx, dataset_version: UUID, partition_key: str) -> bool:
+    found = await _sql.has_partition(
+        tx, dataset_version=dataset_version, partition_key=partition_key
+    )
+    return bool(found)
+
+
+async def commit_delivery(
+    tx: Tx,
+    dataset_uuid: UUID,
+    dataset_version: UUID,
+    partition_key: str,
+    location: str,
+    file: dict[str, Any],
+) -> UUID | None:
+    """One row that came from outside, in one file. None when its key is there already."""
+    partition_id: UUID | None = await _sql.insert_delivery(
+        tx,
+        dataset_uuid=dataset_uuid,
+        dataset_version=dataset_version,
+        partition_key=partition_key,
+        location=location,
+        files=Jsonb([file]),
+        byte_count=file["bytes"],
+        schema_hash=digest("json"),
+    )
+    return partition_id
+
+
 async def files_of_inputs(tx: Tx, inputs: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """For each input of some tasks, the URIs of the committed files behind it."""
+    """For each input of some tasks, the URIs of the committed files behind it: of a range all that
+    lies within it now, of another partition its own."""
     files: list[list[str]] = [[] for _ in inputs]
     ranges = [(n, given) for n, given in enumerate(inputs) if "start" in given]
-    if not ranges:
-        return files
-    rows = await _sql.files_within(
-        tx,
-        ns=[n for n, _ in ranges],
-        versions=[UUID(given["dataset_version"]) for _, given in ranges],
-        starts=[given["start"] for _, given in ranges],
-        ends=[given["end"] for _, given in ranges],
-    )
+    keyed = [
+        (n, given)
+        for n, given in enumerate(inputs)
+        if "partition_key" in given and "start" not in given
+    ]
+    rows: list[Row] = []
+    if ranges:
+        rows += await _sql.files_within(
+            tx,
+            ns=[n for n, _ in ranges],
+            versions=[UUID(given["dataset_version"]) for _, given in ranges],
+            starts=[given["start"] for _, given in ranges],
+            ends=[given["end"] for _, given in ranges],
+        )
+    if keyed:
+        rows += await _sql.files_of_keys(
+            tx,
+            ns=[n for n, _ in keyed],
+            versions=[UUID(given["dataset_version"]) for _, given in keyed],
+            keys=[given["partition_key"] for _, given in keyed],
+        )
     for row in rows:
         files[row["n"]] += [row["location"] + file["name"] for file in row["files"]]
     return files

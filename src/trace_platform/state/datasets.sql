@@ -1,18 +1,6 @@
--- name: ensure_dataset^
--- The dataset of one job output, made with its first generation when it is new.
-WITH made AS (
-    INSERT INTO datasets (org_id, dag_name, job_name, output_index, current_version)
-    VALUES (:org_id, :dag_name, :job_name, :output_index, gen_random_uuid())
-        ON CONFLICT (org_id, dag_name, job_name, output_index) DO NOTHING
-    RETURNING uuid, current_version
-), generation AS (
-    INSERT INTO dataset_versions (version, dataset_uuid) SELECT current_version, uuid FROM made
-)
-SELECT uuid, current_version FROM made
-UNION ALL
-SELECT uuid, current_version FROM datasets
- WHERE org_id = :org_id AND dag_name = :dag_name AND job_name = :job_name
-   AND output_index = :output_index;
+-- name: ids_of_dag
+SELECT job_name, output_index, uuid FROM datasets
+ WHERE org_id = :org_id AND dag_name = :dag_name;
 
 -- name: lost_events
 -- Current partitions whose event is not on record, by whatever accident.
@@ -34,16 +22,79 @@ SELECT output_index, uuid AS dataset_uuid, current_version AS dataset_version
 
 -- name: unpublish!
 -- Touches only what changes: a new name locks out every commit to the dataset until the deploy ends.
-UPDATE datasets d SET name = NULL
+UPDATE datasets d SET name = NULL, metadata = '{}'
  WHERE d.org_id = :org_id AND d.dag_name = :dag_name AND d.name IS NOT NULL
    AND NOT EXISTS (SELECT FROM unnest(:names::text[], :uuids::uuid[]) AS keep (name, uuid)
                     WHERE keep.name = d.name AND keep.uuid = d.uuid);
 
 -- name: publish!
-UPDATE datasets SET name = :name WHERE uuid = :dataset_uuid AND name IS DISTINCT FROM :name;
+UPDATE datasets SET name = :name, metadata = :metadata
+ WHERE uuid = :dataset_uuid AND (name IS DISTINCT FROM :name OR metadata <> :metadata);
+
+-- name: point_at
+-- All pointers of a version in one statement; those that moved come back.
+UPDATE datasets d SET current_version = v.version
+  FROM dataset_versions v
+ WHERE v.generation_id = ANY(:generation_ids) AND d.uuid = v.dataset_uuid
+   AND d.current_version <> v.version
+RETURNING d.uuid, v.version;
+
+-- name: readers_by_name
+-- Who of other DAGs reads one of these names.
+SELECT DISTINCT e.dataset_name, j.dag_name, j.name AS job_name
+  FROM active_dags a
+  JOIN dag_version_jobs v ON v.dag_version_id = a.dag_version_id
+  JOIN jobs j ON j.id = v.job_id
+  JOIN input_edges e ON e.job_id = j.id
+ WHERE a.org_id = :org_id AND a.dag_name <> :dag_name AND e.dataset_name = ANY(:names)
+ ORDER BY e.dataset_name, j.dag_name, j.name;
+
+-- name: names_of_dag
+SELECT name, uuid FROM datasets WHERE org_id = :org_id AND dag_name = :dag_name AND name IS NOT NULL;
 
 -- name: find_published^
 SELECT uuid, dag_name FROM datasets WHERE org_id = :org_id AND name = :name;
+
+-- name: ensure_shared$
+-- A dataset of several producers is none's output: it has a place and a generation of its own.
+WITH generation AS (
+    INSERT INTO generations (org_id, dag_name, job_name, fingerprint, built_at)
+    VALUES (:org_id, :dag_name, '@' || :name, 'shared', clock_timestamp())
+        ON CONFLICT (org_id, dag_name, job_name, fingerprint) WHERE purged_at IS NULL DO NOTHING
+    RETURNING id
+), made AS (
+    INSERT INTO datasets (org_id, dag_name, job_name, output_index, current_version)
+    SELECT :org_id, :dag_name, '@' || :name, 0, gen_random_uuid() FROM generation
+    RETURNING uuid, current_version
+), version AS (
+    INSERT INTO dataset_versions (version, dataset_uuid, generation_id)
+    SELECT m.current_version, m.uuid, g.id FROM made m, generation g
+)
+SELECT uuid FROM made
+UNION ALL
+SELECT uuid FROM datasets
+ WHERE org_id = :org_id AND dag_name = :dag_name AND job_name = '@' || :name AND output_index = 0;
+
+-- name: unshare!
+DELETE FROM shared_outputs WHERE org_id = :org_id AND dag_name = :dag_name;
+
+-- name: share!
+-- The producers of a DAG's datasets that several write, as its active version says.
+INSERT INTO shared_outputs (org_id, dag_name, job_name, output_index, dataset_uuid)
+SELECT :org_id, :dag_name, p->>'job', (p->>'output')::integer, v.dataset_uuid
+  FROM dag_version_publishes v
+ CROSS JOIN LATERAL jsonb_array_elements(v.metadata->'producers') p
+ WHERE v.dag_version_id = :dag_version_id;
+
+-- name: names_taken
+-- Of these names, those that another DAG publishes, or will once what it builds takes over.
+SELECT n.name, coalesce(d.dag_name, b.dag_name) AS dag_name
+  FROM unnest(:names::text[]) AS n (name)
+  LEFT JOIN datasets d ON d.org_id = :org_id AND d.name = n.name AND d.dag_name <> :dag_name
+  LEFT JOIN (deploys b JOIN dag_version_publishes p ON p.dag_version_id = b.to_version)
+    ON b.org_id = :org_id AND b.dag_name <> :dag_name AND b.status = 'Building' AND p.name = n.name
+ WHERE d.uuid IS NOT NULL OR b.id IS NOT NULL
+ ORDER BY n.name LIMIT 1;
 
 -- name: lock_generation!
 -- Commits to one generation take turns, so that what they check stays true until they write.
@@ -84,6 +135,29 @@ INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key, ra
 VALUES (:dataset_uuid, :dataset_version, :partition_key, :start, :end, :location, :files,
     :row_count, :byte_count, :schema_hash, :task_id, :attempt)
 RETURNING id;
+
+-- name: has_partition$
+SELECT true FROM partition_versions
+ WHERE dataset_version = :dataset_version AND partition_key = :partition_key
+   AND superseded_at IS NULL;
+
+-- name: insert_delivery$
+-- Made by no task. Of two that deliver the same, one finds it there.
+INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key, location, files,
+    row_count, byte_count, schema_hash)
+VALUES (:dataset_uuid, :dataset_version, :partition_key, :location, :files, 1, :byte_count,
+    :schema_hash)
+    ON CONFLICT (dataset_version, partition_key) WHERE superseded_at IS NULL DO NOTHING
+RETURNING id;
+
+-- name: files_of_keys
+-- What holds each of the partitions that are no ranges.
+SELECT g.n, p.location, p.files
+  FROM unnest(:ns::integer[], :versions::uuid[], :keys::text[]) AS g (n, version, key)
+ CROSS JOIN LATERAL (
+    SELECT location, files FROM partition_versions
+     WHERE dataset_version = g.version AND partition_key = g.key AND superseded_at IS NULL LIMIT 1) p
+ ORDER BY g.n;
 
 -- name: files_within
 -- What holds each of the ranges now: the partition itself, or what took its place since.

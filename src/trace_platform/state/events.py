@@ -24,14 +24,25 @@ async def record(tx: Tx, events: list[dict[str, Any]]) -> int:
 
 
 async def route(
-    tx: Tx, event_ids: Sequence[int], sent_at_once: Sequence[str], hide_s: float
+    tx: Tx, routes: Sequence[dict[str, Any]], sent_at_once: Sequence[str], hide_s: float
 ) -> list[Row]:
-    """The outbox rows that announce what these events created. Those of the runtimes that the
-    caller sends at once are hidden from others meanwhile."""
-    await _sql.close_full_tasks(tx, event_ids=list(event_ids), max_inputs=MAX_INPUTS)
+    """The outbox rows that announce what the events of these payloads created. Those of the
+    runtimes that the caller sends at once are hidden from others meanwhile."""
+    fresh = [e for route in routes if "generation_id" not in route for e in route["event_ids"]]
+    owed = [
+        (event_id, route["generation_id"], route.get("again"))
+        for route in routes
+        if "generation_id" in route
+        for event_id in route["event_ids"]
+    ]
+    owed_ids = [event_id for event_id, _, _ in owed]
+    await _sql.close_full_tasks(tx, event_ids=fresh + owed_ids, max_inputs=MAX_INPUTS)
     rows: list[Row] = await _sql.route_events(
         tx,
-        event_ids=list(event_ids),
+        event_ids=fresh,
+        owed_ids=owed_ids,
+        owed_to=[generation_id for _, generation_id, _ in owed],
+        again=[again for _, _, again in owed],
         sent_at_once=list(sent_at_once),
         hide_s=hide_s,
         max_inputs=MAX_INPUTS,

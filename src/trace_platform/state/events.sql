@@ -3,22 +3,26 @@
 WITH given AS (
     SELECT DISTINCT ON (dataset_version, identity) *
       FROM (SELECT e.*, CASE
+                     WHEN e.invalidation IS NOT NULL THEN 'invalidation:' || e.invalidation
                      WHEN e.cursor IS NOT NULL THEN 'cursor:' || e.cursor
-                     WHEN e.materialisation IS NOT NULL
-                         THEN 'partition:' || e.partition_key || '@' || e.materialisation
+                     WHEN coalesce(e.materialisation, e.repeat) IS NOT NULL
+                         THEN 'partition:' || e.partition_key || '@'
+                              || coalesce(e.materialisation, e.repeat)
                      ELSE 'partition:' || e.partition_key END AS identity
               FROM ROWS FROM (jsonb_to_recordset(:events) AS (
                    org_id uuid, dataset_uuid uuid, dataset_version uuid, cursor bigint,
-                   partition_key text, "start" bigint, "end" bigint, materialisation text,
-                   task_id uuid, attempt integer)) WITH ORDINALITY AS e (
+                   partition_key text, "start" bigint, "end" bigint, materialisation uuid,
+                   task_id uuid, attempt integer, priority smallint, invalidation uuid, repeat uuid))
+                   WITH ORDINALITY AS e (
                    org_id, dataset_uuid, dataset_version, cursor, partition_key, "start", "end",
-                   materialisation, task_id, attempt, n)) named
+                   materialisation, task_id, attempt, priority, invalidation, repeat, n)) named
      ORDER BY dataset_version, identity, n
 ), recorded AS (
     INSERT INTO events (org_id, dataset_uuid, dataset_version, identity, cursor, partition_key,
-                        range_start, range_end, producer_task_id, producer_attempt)
+                        range_start, range_end, producer_task_id, producer_attempt, priority,
+                        materialisation, invalidation_id)
     SELECT org_id, dataset_uuid, dataset_version, identity, cursor, partition_key, "start", "end",
-           task_id, attempt
+           task_id, attempt, priority, materialisation, invalidation
       FROM given ORDER BY n
         ON CONFLICT (dataset_version, identity) DO NOTHING
     RETURNING id
@@ -34,76 +38,124 @@ SELECT count(*) FROM recorded;
 -- An open task that absorbed very much starts as it is: its inputs travel in one message.
 UPDATE tasks SET absorbs = NULL
  WHERE absorbs = '*' AND jsonb_array_length(inputs) >= :max_inputs
-   AND job_id IN (SELECT e.job_id FROM input_edges e
-                    JOIN events v ON v.dataset_uuid = e.dataset_uuid
-                   WHERE v.id = ANY(:event_ids));
+   AND generation_id IN (SELECT s.generation_id FROM subscriptions s
+                           JOIN events v ON v.dataset_version = s.dataset_version
+                          WHERE v.id = ANY(:event_ids));
 
 -- name: route_events
--- One statement from event to announced tasks. Only the current generation is routed; an event that
--- was routed before, or a task that exists, changes nothing. A task that has not started takes in
--- what its job's strategy lets it. The announcements come back hidden for a while: the caller sends
--- them at once, and others only if it dies before.
-WITH due AS (
+-- One statement from event to announced tasks. An event goes to whoever subscribed to its generation
+-- of the dataset, or to the one generation it is owed to; what a generation was given once, or a task
+-- that exists, changes nothing. A task that has not started takes in what its job's strategy lets it.
+-- The announcements come back hidden for a while: the caller sends them at once, and others only if
+-- it dies before.
+WITH fresh AS (
     UPDATE events SET routed_at = clock_timestamp()
      WHERE id = ANY(:event_ids) AND routed_at IS NULL
     RETURNING *
-), woken AS (
-    SELECT DISTINCT ON (j.id, due.id) due.id AS event_id, j.id AS job_id, j.org_id, j.priority,
-           j.runtime, due.dataset_version || ':' || due.identity AS dedupe_key,
+), known AS MATERIALIZED (
+    SELECT * FROM events WHERE id = ANY(:owed_ids)
+), due AS (
+    SELECT fresh.*, NULL::uuid AS owed_to, NULL::uuid AS again FROM fresh
+    UNION ALL
+    SELECT known.*, o.owed_to, o.again
+      FROM unnest(:owed_ids::bigint[], :owed_to::uuid[], :again::uuid[])
+           AS o (event_id, owed_to, again)
+      JOIN known ON known.id = o.event_id
+), concerned AS (
+    SELECT DISTINCT ON (s.generation_id, due.id) due.id AS event_id, s.generation_id, j.id AS job_id,
+           j.org_id, greatest(j.priority, due.priority) AS priority, j.runtime,
+           due.dataset_version || ':' || due.identity || coalesce('@' || due.again, '') AS dedupe_key,
            CASE WHEN j.execution_strategy = 'Bulk'
                   OR (j.pressure_mode = 'coalesce' AND p.from_rank <= j.priority) THEN '*'
+                -- What is to be done again has a scope of its own.
+                WHEN due.invalidation_id IS NOT NULL THEN NULL
                 -- Each dataset by itself: an update of one does not stand for another's.
                 WHEN j.execution_strategy = 'PerPartition'
                 THEN due.dataset_uuid || ':' || due.partition_key END AS absorbs,
            coalesce(j.pressure_mode = 'pause' AND p.from_rank <= j.priority, false) AS pending,
+           due.invalidation_id,
            jsonb_strip_nulls(jsonb_build_object(
-               'input_index', e.input_index, 'dataset_uuid', due.dataset_uuid,
+               'input_index', s.input_index, 'dataset_uuid', due.dataset_uuid,
                'dataset_version', due.dataset_version, 'cursor', due.cursor,
                'partition_key', due.partition_key, 'start', due.range_start,
-               'end', due.range_end))
-           || CASE WHEN e.filter IS NULL THEN '{}' ELSE jsonb_build_object('where', e.filter) END
+               'end', due.range_end, 'invalidation', due.invalidation_id))
+           || CASE WHEN s.filter IS NULL THEN '{}' ELSE jsonb_build_object('where', s.filter) END
                AS input
       FROM due
-      JOIN datasets d ON d.uuid = due.dataset_uuid AND d.current_version = due.dataset_version
-      JOIN input_edges e ON e.dataset_uuid = due.dataset_uuid
-      JOIN jobs j ON j.id = e.job_id AND j.activation = 'reactive'
-      JOIN dag_version_jobs v ON v.job_id = j.id
-      JOIN active_dags a ON a.dag_version_id = v.dag_version_id
+      JOIN subscriptions s ON s.dataset_version = due.dataset_version
+                          AND CASE WHEN due.owed_to IS NULL THEN NOT s.held
+                                   ELSE s.generation_id = due.owed_to END
+      JOIN jobs j ON j.id = s.job_id
       LEFT JOIN job_pressure p ON p.job_id = j.id
      -- A cursor is no partition.
-     WHERE j.execution_strategy IS DISTINCT FROM 'PerPartition' OR due.partition_key IS NOT NULL
-     ORDER BY j.id, due.id, e.input_index
+     WHERE (j.execution_strategy IS DISTINCT FROM 'PerPartition' OR due.partition_key IS NOT NULL)
+       -- A subquery for each row, never a join with all that was ever routed.
+       AND (SELECT true FROM task_inputs i
+             WHERE i.event_id = due.id AND i.generation_id = s.generation_id) IS NULL
+     ORDER BY s.generation_id, due.id, s.input_index
+), woken AS MATERIALIZED (
+    -- A task that an event, forgotten since, had made of old.
+    SELECT c.*, (SELECT t.id FROM tasks t
+                  WHERE t.generation_id = c.generation_id AND t.dedupe_key = c.dedupe_key) AS old_id
+      FROM concerned c
 ), created AS (
-    INSERT INTO tasks (org_id, job_id, dedupe_key, runtime, priority, inputs, pending_backpressure)
-    SELECT org_id, job_id, dedupe_key, runtime, priority, jsonb_build_array(input), pending
-      FROM woken WHERE absorbs IS NULL ORDER BY event_id
-        ON CONFLICT (job_id, dedupe_key) DO NOTHING
-    RETURNING id, job_id, runtime, pending_backpressure
-), pieces AS (
+    INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs,
+                       pending_backpressure)
+    SELECT org_id, job_id, generation_id, dedupe_key, runtime, priority, jsonb_build_array(input),
+           pending
+      FROM woken WHERE absorbs IS NULL AND old_id IS NULL ORDER BY event_id
+        ON CONFLICT (generation_id, dedupe_key) DO NOTHING
+    RETURNING id, job_id, generation_id, dedupe_key, runtime, pending_backpressure
+), numbered AS (
     -- The last piece stays open; those before it are full.
     SELECT w.*, (row_number() OVER latest - 1) / :max_inputs AS piece
-      FROM woken w
-     -- A task of old that an event forgotten since had made.
-     WHERE absorbs IS NOT NULL
-       AND NOT EXISTS (SELECT FROM tasks t
-                        WHERE t.job_id = w.job_id AND t.dedupe_key = w.dedupe_key)
-    WINDOW latest AS (PARTITION BY job_id, absorbs ORDER BY event_id DESC)
+      FROM woken w WHERE absorbs IS NOT NULL AND old_id IS NULL
+    WINDOW latest AS (PARTITION BY generation_id, absorbs ORDER BY event_id DESC)
+), pieces AS MATERIALIZED (
+    SELECT n.*, first_value(dedupe_key) OVER (
+               PARTITION BY generation_id, absorbs, piece ORDER BY event_id) AS piece_key
+      FROM numbered n
 ), opened AS (
-    INSERT INTO tasks (org_id, job_id, dedupe_key, runtime, priority, absorbs, inputs,
+    INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, absorbs, inputs,
                        pending_backpressure)
-    SELECT org_id, job_id, (array_agg(dedupe_key ORDER BY event_id))[1], runtime, priority,
+    SELECT org_id, job_id, generation_id, piece_key, runtime, min(priority),
            CASE WHEN piece = 0 THEN absorbs END,
            -- Of one partition only the newest counts: a task reads what is current when it starts.
            CASE WHEN absorbs = '*' THEN jsonb_agg(input ORDER BY event_id)
                 ELSE jsonb_build_array((array_agg(input ORDER BY event_id DESC))[1]) END,
            bool_or(pending)
       FROM pieces WHERE absorbs = '*' OR piece = 0
-     GROUP BY org_id, job_id, runtime, priority, absorbs, piece
-     ORDER BY job_id, absorbs, piece DESC
-        ON CONFLICT (job_id, absorbs) WHERE absorbs IS NOT NULL DO UPDATE
+     GROUP BY org_id, job_id, generation_id, runtime, absorbs, piece, piece_key
+     ORDER BY generation_id, absorbs, piece DESC
+        ON CONFLICT (generation_id, absorbs) WHERE absorbs IS NOT NULL DO UPDATE
        SET inputs = CASE WHEN tasks.absorbs = '*' THEN tasks.inputs || excluded.inputs
-                         ELSE excluded.inputs END
-    RETURNING id, job_id, runtime, pending_backpressure, xmax = 0 AS new
+                         ELSE excluded.inputs END,
+           priority = least(tasks.priority, excluded.priority)
+    RETURNING id, job_id, generation_id, runtime, pending_backpressure, absorbs, dedupe_key,
+              xmax = 0 AS new
+), given AS (
+    SELECT w.event_id, w.generation_id, w.invalidation_id, c.id AS task_id
+      FROM woken w JOIN created c ON c.generation_id = w.generation_id
+                                 AND c.dedupe_key = w.dedupe_key
+    UNION ALL
+    SELECT event_id, generation_id, invalidation_id, old_id FROM woken WHERE old_id IS NOT NULL
+    UNION ALL
+    SELECT p.event_id, p.generation_id, p.invalidation_id, o.id
+      FROM pieces p JOIN opened o ON o.generation_id = p.generation_id AND o.absorbs = p.absorbs
+     WHERE p.piece = 0 OR p.absorbs <> '*'
+    UNION ALL
+    SELECT p.event_id, p.generation_id, p.invalidation_id, o.id
+      FROM pieces p JOIN opened o ON o.generation_id = p.generation_id
+                                 AND o.dedupe_key = p.piece_key
+     WHERE p.piece > 0 AND p.absorbs = '*' AND o.absorbs IS NULL
+), memo AS (
+    INSERT INTO task_inputs (event_id, generation_id, task_id)
+    SELECT event_id, generation_id, task_id FROM given ORDER BY event_id
+), scoped AS (
+    INSERT INTO invalidation_tasks (invalidation_id, task_id)
+    SELECT DISTINCT invalidation_id, task_id FROM given
+     WHERE invalidation_id IS NOT NULL AND task_id IS NOT NULL
+        ON CONFLICT DO NOTHING
 ), ready AS (
     SELECT t.id, t.runtime, j.max_concurrency,
            row_number() OVER (PARTITION BY t.job_id ORDER BY t.id) AS n

@@ -27,6 +27,16 @@ async def forget_correlations(tx: Tx, keep_days: float, limit: int) -> int:
     return gone
 
 
+async def forget_invalidations(tx: Tx, keep_days: float, limit: int) -> int:
+    gone: int = await _sql.forget_invalidations(tx, keep_days=keep_days, limit=limit)
+    return gone
+
+
+async def forget_backfills(tx: Tx, keep_days: float, limit: int) -> int:
+    gone: int = await _sql.forget_backfills(tx, keep_days=keep_days, limit=limit)
+    return gone
+
+
 async def forget_workers(tx: Tx, keep_days: float, limit: int) -> int:
     gone: int = await _sql.forget_workers(tx)
     return gone

@@ -12,15 +12,18 @@ WITH old AS MATERIALIZED (
 DELETE FROM tasks t USING old WHERE t.id = old.id;
 
 -- name: forget_events!
--- The event of a partition that is current stays: it says that the partition was announced.
+-- The event of a partition that is current stays: it says that the partition was announced. So does
+-- the range that a source emitted, which nothing else stands for: a rebuild starts from it.
 WITH old AS MATERIALIZED (
     SELECT e.id FROM events e
      WHERE e.recorded_at < (SELECT clock_timestamp() - make_interval(secs => :keep_days * 86400))
        AND e.routed_at IS NOT NULL
+       AND (e.materialisation IS NOT NULL OR e.partition_key IS NULL OR e.invalidation_id IS NOT NULL)
        AND NOT EXISTS (SELECT FROM partition_versions p
-                        WHERE p.dataset_version = e.dataset_version AND p.superseded_at IS NULL
-                          AND e.identity = 'partition:' || p.partition_key || '@' || p.id)
+                        WHERE p.id = e.materialisation AND p.superseded_at IS NULL)
      ORDER BY e.id LIMIT :limit FOR UPDATE SKIP LOCKED
+), inputs AS (
+    DELETE FROM task_inputs i USING old WHERE i.event_id = old.id
 )
 DELETE FROM events e USING old WHERE e.id = old.id;
 
@@ -33,10 +36,29 @@ DELETE FROM buffer_publishes
 
 -- name: forget_correlations!
 DELETE FROM correlations c USING (
-    SELECT job_id, key FROM correlations
+    SELECT generation_id, key FROM correlations
      WHERE closed_at < (SELECT clock_timestamp() - make_interval(secs => :keep_days * 86400))
      LIMIT :limit) old
- WHERE c.job_id = old.job_id AND c.key = old.key;
+ WHERE c.generation_id = old.generation_id AND c.key = old.key;
+
+-- name: forget_invalidations!
+WITH old AS MATERIALIZED (
+    SELECT id FROM data_invalidations
+     WHERE created_at < (SELECT clock_timestamp() - make_interval(secs => :keep_days * 86400))
+       AND processed_at < (SELECT clock_timestamp() - make_interval(secs => :keep_days * 86400))
+     ORDER BY org_id, created_at LIMIT :limit FOR UPDATE SKIP LOCKED
+), links AS (
+    DELETE FROM invalidation_tasks
+     WHERE invalidation_id = ANY(ARRAY(SELECT id FROM old)) RETURNING task_id
+)
+DELETE FROM data_invalidations WHERE id = ANY(ARRAY(SELECT id FROM old));
+
+-- name: forget_backfills!
+DELETE FROM backfills
+ WHERE id = ANY(ARRAY(
+       SELECT id FROM backfills
+        WHERE ended_at < (SELECT clock_timestamp() - make_interval(secs => :keep_days * 86400))
+        ORDER BY id LIMIT :limit));
 
 -- name: forget_workers!
 -- A worker has a new name with every start.

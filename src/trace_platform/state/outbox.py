@@ -12,6 +12,8 @@ _sql = load_queries(__file__)
 async def take_routes(tx: Tx, limit: int) -> list[Row]:
     """Owed routes, theirs to do who took them: they are gone when this transaction commits."""
     rows: list[Row] = await _sql.take_routes(tx, limit=limit)
+    if rows:
+        await _sql.begin_routing(tx)
     return rows
 
 

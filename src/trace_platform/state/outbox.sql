@@ -10,6 +10,12 @@ WITH due AS MATERIALIZED (
 )
 DELETE FROM outbox o USING due WHERE o.id = due.id RETURNING o.id, o.kind, o.payload;
 
+-- name: begin_routing!
+-- Many route at once; whoever changes what is routed where waits for them, and they for him. The
+-- statement that routes joins what it just made with itself, which no index helps.
+SELECT pg_advisory_xact_lock_shared(hashtextextended('routing', 0)),
+       set_config('enable_hashjoin', 'on', true);
+
 -- name: claim
 -- For effects outside of this database. A crash after this hides the rows for a while, never for good.
 WITH due AS MATERIALIZED (
@@ -34,7 +40,7 @@ WITH whole AS (
     RETURNING payload
 )
 INSERT INTO outbox (kind, payload)
-SELECT 'route', jsonb_build_object('event_ids', jsonb_build_array(event_id))
+SELECT 'route', payload || jsonb_build_object('event_ids', jsonb_build_array(event_id))
   FROM whole, jsonb_array_elements(payload->'event_ids') AS event_id;
 
 -- name: postpone!

@@ -16,6 +16,10 @@ from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 
 _sql = load_queries(__file__)
 
+# A task that a deploy hands over to another definition at the moment of a look seems to have none,
+# and its fence to be lost: what is not found is looked for once more.
+_LOOKS = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Ending:
@@ -61,20 +65,30 @@ async def extend_leases(
 ) -> dict[UUID, Row]:
     """By task: the new end of the lease and what the worker shall do. A task that is missing was
     lost to another attempt, or is later than its time-out and grace."""
-    rows = await _sql.extend_leases(
-        tx,
-        **_columns(fence for fence, _ in beats),
-        progress=[None if progress is None else Jsonb(progress) for _, progress in beats],
-        grace_s=grace_s,
-    )
-    return {row["id"]: row for row in rows}
+    extended: dict[UUID, Row] = {}
+    for _ in range(_LOOKS):
+        rest = [beat for beat in beats if beat[0].task_id not in extended]
+        if rest:
+            rows = await _sql.extend_leases(
+                tx,
+                **_columns(fence for fence, _ in rest),
+                progress=[None if progress is None else Jsonb(progress) for _, progress in rest],
+                grace_s=grace_s,
+            )
+            extended |= {row["id"]: row for row in rows}
+    return extended
 
 
 async def hold_fences(tx: Tx, fences: Sequence[Fence]) -> dict[UUID, Row]:
     """By task: those whose fence holds, locked against any other attempt until the transaction
     ends."""
-    rows = await _sql.hold_fences(tx, **_columns(fences))
-    return {row["id"]: row for row in rows}
+    held: dict[UUID, Row] = {}
+    for _ in range(_LOOKS):
+        rest = [fence for fence in fences if fence.task_id not in held]
+        if rest:
+            rows = await _sql.hold_fences(tx, **_columns(rest))
+            held |= {row["id"]: row for row in rows}
+    return held
 
 
 async def hold_fence(tx: Tx, fence: Fence) -> Row:
@@ -117,9 +131,10 @@ async def announce_next(tx: Tx, ended: Sequence[Row]) -> None:
     )
 
 
-async def ended_outcomes(tx: Tx, fences: Sequence[Fence]) -> dict[UUID, str | None]:
+async def ended_outcomes(tx: Tx, fences: Sequence[Fence]) -> dict[UUID, Row]:
+    """By task: how these very attempts ended, and with which error."""
     rows = await _sql.ended_outcomes(tx, **_columns(fences))
-    return {row["task_id"]: row["outcome"] for row in rows}
+    return {row["task_id"]: row for row in rows}
 
 
 async def expired(tx: Tx, limit: int) -> list[UUID]:

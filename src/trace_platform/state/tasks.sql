@@ -61,17 +61,22 @@ WITH RECURSIVE waiting AS (
        SET status = 'Running', attempt = t.attempt + 1, lease_token = gen_random_uuid(),
            lease_expires_at = clock_timestamp() + make_interval(secs => j.heartbeat_timeout_seconds),
            reaped_at = NULL, next_retry_at = NULL, progress = NULL, error_code = NULL,
-           error_message = NULL, absorbs = NULL, started_at = clock_timestamp(),
-           worker_id = (:worker_ids::text[])[array_position((SELECT ids FROM chosen), t.id)],
+           error_message = NULL, absorbs = NULL, drain_requested_at = NULL,
+           started_at = clock_timestamp(), worker_id = (:worker_ids::text[])[array_position((SELECT ids FROM chosen), t.id)],
            -- The generations that this attempt writes: its commit may touch no other.
            outputs = (SELECT coalesce(jsonb_agg(jsonb_build_object(
                                  'output_index', d.output_index,
                                  'name', j.outputs[d.output_index + 1],
-                                 'dataset_uuid', d.uuid,
-                                 'dataset_version', d.current_version) ORDER BY d.output_index), '[]')
-                        FROM datasets d
-                       WHERE d.org_id = j.org_id AND d.dag_name = j.dag_name
-                         AND d.job_name = j.name AND d.output_index < cardinality(j.outputs))
+                                 'dataset_uuid', coalesce(s.uuid, d.uuid),
+                                 'dataset_version', coalesce(s.current_version, g.version))
+                                 ORDER BY d.output_index), '[]')
+                        FROM dataset_versions g JOIN datasets d ON d.uuid = g.dataset_uuid
+                        LEFT JOIN datasets s ON s.uuid = (
+                             SELECT o.dataset_uuid FROM shared_outputs o
+                              WHERE o.org_id = j.org_id AND o.dag_name = j.dag_name
+                                AND o.job_name = j.name AND o.output_index = d.output_index)
+                       WHERE g.generation_id = t.generation_id
+                         AND d.output_index < cardinality(j.outputs))
       FROM jobs j
      -- By id, and looked at again: written so that the index of all that is ready does not apply.
      WHERE t.id = ANY ((SELECT ids FROM chosen)::uuid[]) AND t.status || '' = 'Queued'
@@ -111,8 +116,9 @@ WITH held AS MATERIALIZED (
       FROM held h, jobs j
      WHERE t.id = h.id AND j.id = t.job_id
        AND clock_timestamp() < t.started_at + make_interval(secs => j.timeout_seconds + :grace_s)
-    RETURNING t.id, t.attempt, t.lease_token, t.priority, t.lease_expires_at, t.cancel_requested_at, j.id AS job_id,
-              j.activation, j.org_id, j.dag_name, j.name AS job_name
+    RETURNING t.id, t.attempt, t.lease_token, t.priority, t.lease_expires_at, t.cancel_requested_at,
+              t.drain_requested_at, t.superseded, j.id AS job_id, j.activation, j.org_id, j.dag_name,
+              j.name AS job_name
 ), resumed AS (
     UPDATE task_attempts a
        SET ended_at = NULL, outcome = NULL, error_code = NULL, error_message = NULL
@@ -120,9 +126,12 @@ WITH held AS MATERIALIZED (
      WHERE a.task_id = e.id AND a.attempt = e.attempt AND a.outcome = 'LeaseExpired'
 )
 SELECT e.id, e.attempt, e.lease_token, e.lease_expires_at,
-       CASE WHEN e.cancel_requested_at IS NOT NULL THEN 'cancel'
+       CASE -- A source that gave way finishes what it has begun.
+            WHEN e.superseded AND e.activation = 'source' THEN 'drain'
+            WHEN e.cancel_requested_at IS NOT NULL THEN 'cancel'
             -- Only a source runs on and on: others end by themselves.
             WHEN e.activation <> 'source' THEN 'continue'
+            WHEN e.drain_requested_at IS NOT NULL THEN 'drain'
             WHEN NOT EXISTS (SELECT FROM dag_version_jobs v
                                JOIN active_dags a ON a.dag_version_id = v.dag_version_id
                               WHERE v.job_id = e.job_id) THEN 'drain'
@@ -134,7 +143,9 @@ SELECT e.id, e.attempt, e.lease_token, e.lease_expires_at,
 
 -- name: hold_fences
 -- The rows stay locked until the transaction ends, so nothing can overtake what follows.
-SELECT t.id, t.org_id, t.job_id, t.attempt, t.lease_token, t.inputs, t.outputs, j.max_concurrency
+SELECT t.id, t.org_id, t.job_id, t.generation_id, t.attempt, t.lease_token, t.priority, t.inputs,
+       t.outputs, t.superseded, t.backfill_id, j.priority AS job_priority, j.max_concurrency,
+       j.definition->>'update_strategy' AS update_strategy
   FROM tasks t
   JOIN unnest(:task_ids::uuid[], :attempts::integer[], :lease_tokens::uuid[])
        AS g (task_id, attempt, lease_token)
@@ -228,7 +239,7 @@ SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(i
 
 -- name: ended_outcomes
 -- How these very attempts ended: tells a repeated report from a stale one.
-SELECT a.task_id, a.outcome
+SELECT a.task_id, a.outcome, a.error_code
   FROM task_attempts a
   JOIN unnest(:task_ids::uuid[], :attempts::integer[], :lease_tokens::uuid[])
        AS g (task_id, attempt, lease_token)
@@ -340,7 +351,7 @@ WITH again AS (
            completed_at = NULL, cancel_requested_at = NULL, announcements = 0,
            queued_at = clock_timestamp(),
            announce_again_at = clock_timestamp() + interval '1 minute'
-     WHERE id = :task_id AND org_id = :org_id
+     WHERE id = :task_id AND org_id = :org_id AND NOT superseded
        AND (status = 'Canceled' OR (status = 'Failed' AND next_retry_at IS NULL))
     RETURNING id, runtime
 ), announced AS (

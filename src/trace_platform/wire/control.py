@@ -14,14 +14,33 @@ from trace_platform.wire.task import BlockNumber, EventScope, Strict
 class DeployRequest(Strict):
     yaml: str
     file: str = Field(default="dag.yaml", max_length=512)
+    # Refused unless this is exactly what it would do.
+    plan_hash: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
 
 class DeployResponse(Strict):
+    """Building: the old version serves until everything is built, and then gives way at once."""
+
     dag_name: str
     dag_version: UUID
+    # None when the version was active already.
+    deploy_id: UUID | None
+    status: Literal["CutOver", "Building", "Unchanged"]
     new: bool
     jobs: list[str]
+    # Jobs whose definition is new.
     added: list[str]
+    # Jobs whose data is built.
+    builds: list[str]
+
+
+class RollbackResponse(Strict):
+    dag_name: str
+    dag_version: UUID
+    # The version that is not active any more, or was being built and never was.
+    instead_of: UUID
+    # None when a version that was being built was given up and nothing else changed.
+    deploy_id: UUID | None
 
 
 class TriggerRequest(Strict):
@@ -280,7 +299,9 @@ class Reason(Strict):
         "completed", "failed", "retry_waits", "canceled", "running", "silent", "cancel_requested",
         "runtime_off", "paused", "held_for_consumer", "deferred", "pressure", "at_limit",
         "no_worker", "workers_full", "in_line", "wake_up", "ready", "retrying", "failing",
-        "source", "not_routed", "no_events", "idle", "replaced",
+        "source", "not_routed", "no_events", "idle",
+        # Of datasets.
+        "fresh", "too_old", "building", "not_given", "invalid", "source_down", "unmade",
     ]  # fmt: skip
     text: str
     cure: str | None = None
@@ -331,7 +352,10 @@ class Why(Strict):
 
 
 class HealthRule(Strict):
-    code: Literal["queue_depth", "failure_rate", "source_heartbeat", "workers_at_capacity"]
+    code: Literal[
+        "queue_depth", "failure_rate", "source_heartbeat", "workers_at_capacity",
+        "dataset_freshness",
+    ]  # fmt: skip
     firing: bool
     value: float
     # It fires above this.

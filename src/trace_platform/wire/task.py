@@ -52,6 +52,38 @@ class DatasetEvent(EventScope):
     dataset_version: UUID
 
 
+class InvalidScope(Strict):
+    """The part of a dataset that is not right any more: a partition by its key, or a range."""
+
+    scope: Literal["partition", "row_range"]
+    partition_key: str | None = Field(default=None, min_length=1, max_length=256)
+    start: BlockNumber | None = None
+    end: BlockNumber | None = None
+    reason: str = Field(min_length=1, max_length=2_000)
+
+    @model_validator(mode="after")
+    def _one_part(self) -> Self:
+        if (self.start is None) != (self.end is None):
+            raise ValueError("start and end come together")
+        if self.start is not None and self.end is not None and self.end < self.start:
+            raise ValueError("end is before start")
+        if self.scope == "row_range" and self.start is None:
+            raise ValueError("a row_range has start and end")
+        if self.scope == "partition" and self.partition_key is None:
+            raise ValueError("a partition has a partition_key")
+        ranged = f"{self.start}-{self.end}"
+        if None not in (self.start, self.partition_key) and self.partition_key != ranged:
+            raise ValueError("partition_key of a block range is START-END, inclusive")
+        return self
+
+
+class Invalidation(InvalidScope):
+    """Of an attempt's output: it was rewritten. Of an input: it is wrong and must be made anew."""
+
+    dataset_uuid: UUID
+    dataset_version: UUID
+
+
 class TaskInput(DatasetEvent):
     """What woke the task, and where that input can be read."""
 
@@ -59,6 +91,8 @@ class TaskInput(DatasetEvent):
     files: list[str] = []
     # Rows that do not match are not this task's: applied where the files are read.
     where: dict[str, Any] | None = None
+    # It was read before and is to be again: what was said to be invalid.
+    invalidation: UUID | None = None
 
 
 class TaskOutput(Strict):
@@ -219,6 +253,7 @@ class CompleteRequest(Fenced):
     status: Literal["Completed", "Failed", "Canceled"]
     events: list[DatasetEvent] = Field(default=[], max_length=100_000)
     outputs: list[OutputCommit] = Field(default=[], max_length=1_000)
+    invalidations: list[Invalidation] = Field(default=[], max_length=10_000)
     error_code: str | None = Field(default=None, max_length=64)
     error_message: str | None = Field(default=None, max_length=20_000)
     retryable: bool = True
@@ -248,10 +283,18 @@ class CompleteBatchResponse(Strict):
 
 
 class EventsRequest(Fenced):
-    events: list[DatasetEvent] = Field(min_length=1, max_length=100_000)
+    events: list[DatasetEvent] = Field(default=[], max_length=100_000)
+    invalidations: list[Invalidation] = Field(default=[], max_length=10_000)
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not (self.events or self.invalidations):
+            raise ValueError("give at least one event or invalidation")
+        return self
 
 
 class EventsResponse(Strict):
+    # How many events and invalidations are new.
     accepted: int
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import structlog
@@ -17,6 +18,7 @@ from trace_platform.domain.errors import (
     TaskCanceled,
     TaskTimedOut,
     TraceError,
+    Unavailable,
     WorkerStopped,
 )
 from trace_platform.domain.masking import mask_text
@@ -25,6 +27,8 @@ from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.wire.task import (
     Claimed,
     CompleteRequest,
+    DatasetEvent,
+    EventsRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     Progress,
@@ -35,12 +39,21 @@ from trace_platform.worker.resources import Resources
 # Named: finding the name out by itself takes longer than logging a line.
 log = structlog.get_logger("trace_platform.worker")
 
+# For a source that was told to end. Less than the Dispatcher waits for one that is late.
+DRAIN_S = 30.0
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+
+# Of events, with the attempt's capability token; how many were new.
+Emit = Callable[[EventsRequest, str], int]
+
 
 class Attempt:
     """Runs in a thread of its own; all the other methods may be called from others."""
 
-    def __init__(self, claimed: Claimed, resources: Resources) -> None:
+    def __init__(self, claimed: Claimed, resources: Resources, emit: Emit | None = None) -> None:
         self.claimed = claimed
+        self._send_events = emit
         self.tag = f"trace-{claimed.task.task_id}-{claimed.attempt}"
         # Once another attempt owns the task, nobody wants to hear of this one.
         self.is_lost = False
@@ -51,7 +64,10 @@ class Attempt:
         self._stop_reason: TraceError | None = None
         self._go_on = threading.Event()
         self._go_on.set()
-        self._draining = False
+        self._drain_since: float | None = None
+        # Why this worker, and not the Dispatcher, wants a source to end.
+        self._drain_reason: TraceError | None = None
+        self._hurry = threading.Event()
         self._beats = 0
         self._progress: Progress | None = None
         self.log = AttemptLog(lambda: self._log, resources.store, claimed.task.log_uri)
@@ -66,6 +82,11 @@ class Attempt:
             task=str(task.task_id),
             attempt=task.attempt,
         )
+
+    @property
+    def is_source(self) -> bool:
+        """A run of a source: no event woke it, and it goes on until it is told to end."""
+        return not self.claimed.task.inputs
 
     def run(self) -> CompleteRequest:
         """How it ended, to be reported."""
@@ -114,23 +135,43 @@ class Attempt:
             self._log.warning("heartbeat_refused", code=answer.code, reason=answer.message)
         elif answer.directive == "cancel":
             self.stop(TaskCanceled("canceled on request"))
+        elif answer.directive == "drain":
+            self.drain()
+        elif answer.directive == "pause" and self._drain_since is None:
+            self._go_on.clear()
         else:
-            self._draining = answer.directive == "drain"
-            if answer.directive == "pause":
-                self._go_on.clear()
-            else:
-                self._go_on.set()
+            self._go_on.set()
+
+    def drain(self, reason: TraceError | None = None) -> None:
+        """Have a source finish what it has begun and end. With a reason of this worker's own the
+        attempt counts as interrupted, else as completed: what follows the Dispatcher says."""
+        if self._drain_since is None:
+            self._drain_since = time.monotonic()
+        self._drain_reason = self._drain_reason or reason
+        self._go_on.set()
+        self._hurry.set()
 
     def stop_when_late(self) -> None:
-        limit = self.claimed.task.timeout_seconds
-        if self._stop_reason is None and time.monotonic() > self._started + limit:
-            self.stop(TaskTimedOut(f"ran longer than {limit:g} s", hint="raise timeout_seconds"))
+        if self._stop_reason is not None:
+            return
+        limit, now = self.claimed.task.timeout_seconds, time.monotonic()
+        if self._drain_since is not None:
+            if now > self._drain_since + DRAIN_S:
+                said = f"the source did not end within {DRAIN_S:g} s"
+                self.stop(self._drain_reason or WorkerStopped(said))
+        elif now > self._started + limit:
+            if self.is_source:
+                self.drain(TaskTimedOut(f"ran for {limit:g} s: another attempt takes over"))
+            else:
+                said = f"ran longer than {limit:g} s"
+                self.stop(TaskTimedOut(said, hint="raise timeout_seconds"))
 
     def stop(self, reason: TraceError) -> None:
         """Ends the operator at its next check, and its Spark jobs at once."""
         if self._stop_reason is None:
             self._stop_reason = reason
         self._go_on.set()
+        self._hurry.set()
         self._resources.spark.cancel(self.tag)
 
     def hand_back(self) -> CompleteRequest:
@@ -145,17 +186,45 @@ class Attempt:
         if self._stop_reason is not None:
             raise self._stop_reason
 
+    def _emit(self, events: Sequence[DatasetEvent]) -> int:
+        """An outage of the Dispatcher is waited for, unless the attempt is to end meanwhile."""
+        if self._send_events is None:
+            raise InvalidConfig("this worker takes no events of attempts that run")
+        request = EventsRequest(**self._fence(), events=list(events))
+        pause_s, stale = FIRST_PAUSE_S, False
+        while True:
+            self._check()
+            try:
+                return self._send_events(request, self.claimed.capability_token)
+            except StaleFence as error:
+                # Asked once more: a task that is handed over to another definition at this moment
+                # may not be found.
+                if stale:
+                    self.is_lost = True
+                    self.stop(error)
+                    raise
+                stale = True
+                continue
+            except Unavailable as error:
+                if self._drain_since is not None:
+                    raise
+                self._log.warning("emit_waits", reason=error.message)
+            self._hurry.wait(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
     def _outcome(self) -> CompleteRequest:
         try:
             result = self._run_operator()
         except TraceError as error:
-            return self.failed(self._stop_reason or error)
+            return self.failed(self._stop_reason or self._drain_reason or error)
         except Exception as error:
             if self._stop_reason is None:
                 self.log.error("operator_crashed", traceback=traceback.format_exc())
             return self.failed(self._stop_reason or _crash(error))
         if self._stop_reason is not None:
             return self.failed(self._stop_reason)
+        if self._drain_reason is not None and not result.outputs:
+            return self.failed(self._drain_reason, result.events)
         return CompleteRequest(
             **self._fence(),
             status="Completed",
@@ -183,20 +252,23 @@ class Attempt:
                     spark=spark,
                     rpc_url=self._resources.rpc_url,
                     check=self._check,
-                    draining=lambda: self._draining,
+                    draining=lambda: self._drain_since is not None,
+                    emit=self._emit,
                     log=self.log,
                 )
             )
 
-    def failed(self, error: TraceError) -> CompleteRequest:
+    def failed(self, error: TraceError, events: Sequence[DatasetEvent] = ()) -> CompleteRequest:
         message = error.message + (f" ({error.hint})" if error.hint else "")
         return CompleteRequest(
             **self._fence(),
             status="Canceled" if isinstance(error, TaskCanceled) else "Failed",
+            events=list(events),
             error_code=error.code,
             error_message=mask_text(_storable(message))[:20_000],
             retryable=error.retryable,
-            interrupted=isinstance(error, WorkerStopped),
+            interrupted=isinstance(error, WorkerStopped)
+            or (self.is_source and isinstance(error, TaskTimedOut)),
             has_log=self.log.save(),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -19,6 +19,8 @@ from trace_platform.wire.task import (
     CompleteBatchResponse,
     CompleteRequest,
     CompleteResponse,
+    EventsRequest,
+    EventsResponse,
     HeartbeatBatchRequest,
     HeartbeatBatchResponse,
     HeartbeatResponse,
@@ -56,11 +58,17 @@ class DispatcherClient:
         results = CompleteBatchResponse.model_validate_json(answer).results
         return [result.completion or _error(result.problem) for result in results]
 
+    def emit(self, request: EventsRequest, capability_token: str) -> int:
+        """Events of an attempt that goes on. How many of them are new."""
+        shown = {"X-Trace-Task-Capability": capability_token}
+        answer = self._post("/v1/task/events", request, shown)
+        return EventsResponse.model_validate_json(answer).accepted
+
     def close(self) -> None:
         self._http.close()
 
-    def _post(self, path: str, body: BaseModel) -> bytes:
-        status, kind, answer = self._http.post(path, body.model_dump_json().encode())
+    def _post(self, path: str, body: BaseModel, headers: Mapping[str, str] | None = None) -> bytes:
+        status, kind, answer = self._http.post(path, body.model_dump_json().encode(), headers)
         if 200 <= status < 300:
             return answer
         if "json" not in kind:

@@ -7,6 +7,7 @@ import select
 import socket
 import ssl
 import threading
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from trace_platform.domain.errors import DispatcherUnreachable
@@ -25,11 +26,13 @@ class HttpConnection:
         self._own = threading.local()
         self._all: list[http.client.HTTPConnection] = []
 
-    def post(self, path: str, body: bytes) -> tuple[int, str, bytes]:
+    def post(
+        self, path: str, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, str, bytes]:
         """Status, content type and body. Raise DispatcherUnreachable when there is no answer."""
         connection = self._connection()
         try:
-            connection.request("POST", path, body, self._headers)
+            connection.request("POST", path, body, {**self._headers, **(headers or {})})
             response = connection.getresponse()
             return response.status, response.headers.get_content_type(), response.read()
         except (OSError, http.client.HTTPException) as error:

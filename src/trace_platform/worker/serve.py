@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import structlog
 
-from trace_platform.domain.errors import OperatorCrashed, TraceError, Unavailable
+from trace_platform.domain.errors import OperatorCrashed, TraceError, Unavailable, WorkerStopped
 from trace_platform.drivers.queue import QueueReceiver
 from trace_platform.wire.task import Claimed, HeartbeatBatchRequest
 from trace_platform.worker.attempt import Attempt
@@ -115,7 +115,7 @@ class Worker:
             log.warning("ack_lost", reason=error.message)
 
     def _launch(self, claimed: Claimed) -> None:
-        attempt = Attempt(claimed, self._resources)
+        attempt = Attempt(claimed, self._resources, self._dispatcher.emit)
         with self._changed:
             self._running.add(attempt)
         self._threads.launch(attempt)
@@ -183,10 +183,17 @@ class Worker:
             return list(self._running)
 
     def _drain(self) -> None:
-        """Hand the work back at once, so that it can go on elsewhere."""
+        """Hand the work back at once, so that it can go on elsewhere. Sources have a moment to
+        finish what they have begun."""
         attempts = self._attempts()
         log.info("worker_stopping", running=len(attempts))
-        self._hand_back([attempt for attempt in attempts if not attempt.has_ended])
+        sources = [attempt for attempt in attempts if attempt.is_source]
+        for attempt in sources:
+            attempt.drain(WorkerStopped("the worker was stopped"))
+        self._hand_back([a for a in attempts if not (a.has_ended or a.is_source)])
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running.intersection(sources), STOP_GRACE_S)
+        self._hand_back([attempt for attempt in sources if not attempt.has_ended])
         with self._changed:
             # What has ended is still to be reported.
             self._changed.wait_for(lambda: not self._running, STOP_GRACE_S)

@@ -151,11 +151,11 @@ async def test_where_very_many_jobs_wait_all_that_was_asked_for_is_found(
     """Most of them have one task, one has many, and one is urgent."""
     await plane.deploy(dag("d", urgent="priority: high", **{f"j{n}": "" for n in range(30)}))
     await emit(plane, "d.source", 1)
-    many = plane.sql("SELECT id, org_id FROM jobs WHERE name = 'j7'")[0]
+    many = plane.sql("SELECT id FROM jobs WHERE name = 'j7'")[0]
     plane.sql(
-        "INSERT INTO tasks (org_id, job_id, dedupe_key, runtime, priority, inputs)"
-        " SELECT %s, %s, 'more' || n, 'ecs_platform', 1, '[]' FROM generate_series(1, 100) n",
-        many["org_id"],
+        "INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs)"
+        " SELECT org_id, job_id, generation_id, 'more' || n, runtime, 1, '[]'"
+        " FROM tasks, generate_series(1, 100) n WHERE job_id = %s",
         many["id"],
     )
     claims = await take(plane, 60)
@@ -212,10 +212,11 @@ def other_org(plane: ControlPlane, tasks: int) -> UUID:
         org_id,
     )
     plane.sql(
-        "INSERT INTO tasks (org_id, job_id, dedupe_key, runtime, priority, inputs)"
-        " SELECT %s, %s, n::text, 'ecs_platform', 2, '[]' FROM generate_series(1, %s) n",
+        "INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs)"
+        " SELECT %s, %s, %s, n::text, 'ecs_platform', 2, '[]' FROM generate_series(1, %s) n",
         org_id,
         job_id,
+        uuid4(),
         tasks,
     )
     return org_id
@@ -256,8 +257,9 @@ async def test_a_claim_reads_neither_history_nor_the_whole_queue(
         plane.sql("ANALYZE tasks")
         plane.sql("UPDATE tasks SET status = 'Queued'")
     plane.sql(
-        "INSERT INTO tasks (org_id, job_id, dedupe_key, runtime, priority, inputs, status,"
-        " completed_at) SELECT t.org_id, t.job_id, 'old' || n, runtime, 1, '[]',"
+        "INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs,"
+        " status, completed_at)"
+        " SELECT t.org_id, t.job_id, t.generation_id, 'old' || n, runtime, 1, '[]',"
         " CASE WHEN n %% 3 = 0 THEN 'Queued' ELSE 'Completed' END, now()"
         " FROM tasks t, generate_series(1, 20000) n"
     )

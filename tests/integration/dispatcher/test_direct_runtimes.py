@@ -152,6 +152,7 @@ async def test_a_function_gets_all_that_it_needs(calling: Driven, function: Func
         "end": 9,
         "files": [],
         "where": None,
+        "invalidation": None,
     }
     # Nothing of the contract is missing, and what is more is ours.
     contract = {

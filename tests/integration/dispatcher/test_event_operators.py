@@ -218,11 +218,12 @@ async def test_a_new_generation_correlates_anew(driven: Driven) -> None:
     await driven.deploy(fan_in(inputs="a"))
     await driven.emit("a", 5)
     await driven.settle()
-    driven.plane.sql(
-        "WITH made AS (INSERT INTO dataset_versions (dataset_uuid) SELECT uuid FROM datasets"
-        " WHERE job_name IN ('a', 'join') RETURNING *)"
-        " UPDATE datasets d SET current_version = m.version FROM made m"
-        " WHERE d.uuid = m.dataset_uuid"
+    # The source begins anew, and with it what it feeds.
+    await driven.deploy(
+        fan_in(inputs="a").replace(
+            "source: { kind: manual }",
+            "source: { kind: manual }, bootstrap: { reset_outputs: true }",
+        )
     )
     await driven.emit("a", 5)
     await driven.settle()
@@ -539,10 +540,10 @@ def test_need_beyond_the_inputs_is_found_at_deploy() -> None:
         ("{ need: 0 }", "need: write how many of the inputs, 1 or more, or all (found 0)"),
         ("{ need: true }", "need: write how many"),
         ("{ need: most }", "need: write how many"),
-        ("{ by: block }", "by: Input should be 'partition' or 'cursor'"),
-        ("{ timeout: 0 }", "timeout: Input should be greater than 0"),
-        ("{ timeout: true }", "timeout: Input should be a valid number"),
-        ("{ on_timeout: fail }", "on_timeout: Input should be 'emit' or 'drop'"),
+        ("{ by: block }", "by: use partition or cursor"),
+        ("{ timeout: 0 }", "timeout: must be more than 0"),
+        ("{ timeout: true }", "timeout: should be a number"),
+        ("{ on_timeout: fail }", "on_timeout: use emit or drop"),
         ("{ ned: 2 }", "ned: unknown field; did you mean 'need'?"),
     ],
 )

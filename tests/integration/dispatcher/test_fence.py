@@ -525,8 +525,9 @@ async def another_ingest(plane: ControlPlane, start: int, end: int) -> UUID:
     """The task of a range that its producer committed once more."""
     task_id = uuid4()
     plane.sql(
-        "INSERT INTO tasks (id, org_id, job_id, dedupe_key, runtime, priority, inputs)"
-        " SELECT %s, org_id, job_id, dedupe_key || '@again', runtime, priority,"
+        "INSERT INTO tasks (id, org_id, job_id, generation_id, dedupe_key, runtime, priority,"
+        " inputs) SELECT %s, org_id, job_id, generation_id, dedupe_key || '@again', runtime,"
+        " priority,"
         " jsonb_build_array((inputs->0) || jsonb_build_object('partition_key', %s::text,"
         " 'start', %s::bigint, 'end', %s::bigint)) FROM tasks"
         " WHERE job_id = (SELECT id FROM jobs WHERE name = 'ingest') LIMIT 1",

@@ -130,10 +130,11 @@ async def test_a_row_that_cannot_be_routed_holds_up_nothing(plane: ControlPlane)
 async def test_an_event_of_an_old_generation_is_kept_but_not_routed(plane: ControlPlane) -> None:
     await plane.deploy()
     await plane.trigger(0, 29)
-    plane.sql(
-        "WITH v AS (INSERT INTO dataset_versions (dataset_uuid)"
-        " SELECT uuid FROM datasets WHERE job_name = 'request' RETURNING version, dataset_uuid)"
-        " UPDATE datasets d SET current_version = v.version FROM v WHERE d.uuid = v.dataset_uuid"
+    await plane.deploy(
+        DAG.replace(
+            "source: { kind: manual }",
+            "source: { kind: manual }\n    bootstrap: { reset_outputs: true }",
+        )
     )
     await plane.settle()
     assert plane.wake_ups() == []

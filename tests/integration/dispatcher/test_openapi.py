@@ -84,7 +84,7 @@ def test_every_route_says_what_it_is_whose_it_is_and_how_it_fails() -> None:
 
 def test_each_kind_of_secret_is_described() -> None:
     schemes = SCHEMA["components"]["securitySchemes"]
-    assert set(schemes) == {"user", "worker", "service", "task"}
+    assert set(schemes) == {"user", "worker", "service", "task", "webhook"}
     assert schemes["worker"]["name"] == "X-Trace-Worker-Token"
     assert "code" in SCHEMA["components"]["schemas"]["ProblemDetails"]["required"]
 

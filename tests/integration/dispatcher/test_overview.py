@@ -61,9 +61,11 @@ def tasks_made(plane: ControlPlane, job: str, count: int, **columns: str) -> lis
     """Rows as routing would make them, with columns as the test needs them."""
     names, values = "".join(f", {c}" for c in columns), "".join(f", {v}" for v in columns.values())
     made = plane.sql(
-        f"INSERT INTO tasks (org_id, job_id, dedupe_key, runtime, priority, inputs{names})"
-        f" SELECT org_id, id, 'test-' || gen_random_uuid(), runtime, priority, '[]'{values}"
-        " FROM jobs, generate_series(1, %s) WHERE name = %s RETURNING id",
+        "INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs"
+        f"{names})"
+        " SELECT org_id, id, generation_id, 'test-' || gen_random_uuid(), runtime, priority, '[]'"
+        f"{values} FROM jobs JOIN dag_version_jobs ON job_id = id, generate_series(1, %s)"
+        " WHERE name = %s RETURNING id",
         count,
         job,
     )
@@ -405,6 +407,7 @@ async def test_a_quiet_instance_is_healthy(http: httpx.AsyncClient, plane: Contr
     assert health["firing"] is False
     assert [rule["code"] for rule in health["rules"]] == [
         "queue_depth", "failure_rate", "source_heartbeat", "workers_at_capacity",
+        "dataset_freshness",
     ]  # fmt: skip
 
 

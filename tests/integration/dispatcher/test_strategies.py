@@ -182,11 +182,11 @@ async def test_a_cursor_wakes_no_job_that_works_by_partition(plane: ControlPlane
 async def test_an_older_generation_is_recorded_and_not_routed(plane: ControlPlane) -> None:
     await plane.deploy(dag("d", work=""))
     (old,) = plane.sql("SELECT uuid, current_version AS v FROM datasets WHERE job_name = 'source'")
-    plane.sql(
-        "WITH v AS (INSERT INTO dataset_versions (dataset_uuid) VALUES (%s) RETURNING version)"
-        " UPDATE datasets SET current_version = v.version FROM v WHERE uuid = %s",
-        old["uuid"],
-        old["uuid"],
+    await plane.deploy(
+        dag("d", work="").replace(
+            "source: { kind: manual }",
+            "source: { kind: manual }, bootstrap: { reset_outputs: true }",
+        )
     )
     assert await emit_partitions(plane, "a", version=old["v"]) == 1
     assert len(plane.sql("SELECT 1 FROM events")) == 1

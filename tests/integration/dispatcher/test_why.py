@@ -196,14 +196,14 @@ async def test_a_task_whose_runtime_is_off_says_how_to_enable_it(plane: ControlP
     assert "enabled = true" in (answer.reasons[0].cure or "")
 
 
-async def test_a_task_of_a_job_that_was_changed_says_so(plane: ControlPlane) -> None:
+async def test_a_task_of_a_version_that_gave_way_says_so(plane: ControlPlane) -> None:
     (task,) = await queued(plane, 1)
-    worker(plane, "w")
-    await plane.deploy(DAG.replace("chunk_blocks: 10", "chunk_blocks: 20"))
+    await plane.deploy(
+        DAG.replace("kind: manual }", "kind: manual }\n    bootstrap: { reset_outputs: true }")
+    )
     answer = await why(plane, task)
-    assert codes(answer) == ["in_line", "wake_up", "replaced"]
-    assert answer.queue is not None
-    assert answer.queue.active is False
+    assert codes(answer) == ["canceled"]
+    assert "another version of the DAG" in answer.reasons[0].text
 
 
 async def test_the_place_follows_the_order_of_the_claim(plane: ControlPlane) -> None:

@@ -67,6 +67,7 @@ async def _completes(tx: Tx, task: Woken, key: str, given: list[TaskInput]) -> b
     config: Config = task.config
     found = await correlations.arrive(
         tx,
+        task.generation_id,
         task.job_id,
         key,
         sorted({each.input_index for each in given}),
@@ -75,7 +76,7 @@ async def _completes(tx: Tx, task: Woken, key: str, given: list[TaskInput]) -> b
     )
     if found is None or found.arrived < (found.inputs if config.need == "all" else config.need):
         return False
-    await correlations.complete(tx, task.job_id, key)
+    await correlations.complete(tx, task.generation_id, key)
     return True
 
 

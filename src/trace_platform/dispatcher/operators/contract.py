@@ -23,6 +23,7 @@ class Woken:
 
     task_id: UUID
     job_id: UUID
+    generation_id: UUID
     job: JobRef
     config: Any  # an instance of the operator's Config
     inputs: tuple[TaskInput, ...]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +54,16 @@ class LocalStore:
         for path in sorted(base.rglob("*")):
             if path.is_file() and not path.name.startswith("."):
                 yield prefix + path.relative_to(base).as_posix()
+
+    def delete_prefix(self, prefix: str) -> int:
+        base = self._path(canonical_prefix(prefix))
+        found = sum(1 for _ in self.list(prefix))
+        # Folders go along, and what a put or a writer that died left half-written. Another may
+        # delete the same: then the rest is tried again.
+        while base.exists():
+            with suppress(FileNotFoundError):
+                shutil.rmtree(base)
+        return found
 
     def filesystem(self, uri: str) -> tuple[FileSystem, str]:
         return LocalFileSystem(), str(self._path(uri))

@@ -1,0 +1,106 @@
+"""Backfills and invalidations of a running instance, as a user sees them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+from pydantic import BaseModel
+
+from trace_platform.app.home import Home
+from trace_platform.app.service_client import call
+from trace_platform.domain.errors import BadInput, NotFound
+from trace_platform.wire.backfill import (
+    BackfillAction,
+    BackfillDetail,
+    BackfillList,
+    BackfillPlan,
+    BackfillStarted,
+)
+from trace_platform.wire.invalidation import InvalidateResponse, InvalidationList
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+# Looked through for the beginning of an id.
+_LISTED = 1_000
+
+
+def plan(home: Home, dag: str, job: str, start: int, end: int, *, force: bool) -> BackfillPlan:
+    return _post(home, BackfillPlan, "/v1/backfills/plan", _range(dag, job, start, end, force))
+
+
+def start(
+    home: Home, dag: str, job: str, start: int, end: int, max_in_flight: int, *, force: bool
+) -> BackfillStarted:
+    """Under an id of its own, so that it can be asked for again."""
+    limits = {"max_in_flight": max_in_flight, "request_id": str(uuid4())}
+    return _post(
+        home, BackfillStarted, "/v1/backfills", _range(dag, job, start, end, force) | limits
+    )
+
+
+def listing(home: Home, dag: str | None = None, limit: int = 20) -> BackfillList:
+    return _get(home, BackfillList, "/v1/backfills", dag_name=dag, limit=limit)
+
+
+def show(home: Home, backfill_id: UUID) -> BackfillDetail:
+    return _get(home, BackfillDetail, f"/v1/backfills/{backfill_id}")
+
+
+def pause(home: Home, backfill_id: UUID) -> BackfillAction:
+    return _post(home, BackfillAction, f"/v1/backfills/{backfill_id}/pause")
+
+
+def resume(home: Home, backfill_id: UUID) -> BackfillAction:
+    return _post(home, BackfillAction, f"/v1/backfills/{backfill_id}/resume")
+
+
+def cancel(home: Home, backfill_id: UUID) -> BackfillAction:
+    return _post(home, BackfillAction, f"/v1/backfills/{backfill_id}/cancel")
+
+
+def find(home: Home, text: str) -> UUID:
+    """The backfill whose id begins so."""
+    try:
+        return UUID(text)
+    except ValueError:
+        given = text.replace("-", "").lower()
+    if len(given) < 4:
+        raise BadInput(f"'{text}' is too short", hint="give 4 characters or more of the id")
+    found = [
+        each.backfill_id
+        for each in listing(home, limit=_LISTED).backfills
+        if each.backfill_id.hex.startswith(given)
+    ]
+    if len(found) > 1:
+        raise BadInput(f"{len(found)} backfills begin with '{text}'", hint="give more of the id")
+    if not found:
+        raise NotFound(f"no backfill begins with '{text}'", hint="trace backfills list")
+    return found[0]
+
+
+def invalidate(home: Home, dataset: str, part: dict[str, Any], reason: str) -> InvalidateResponse:
+    """Under an id of its own, so that it can be asked for again."""
+    body = {"dataset": dataset, "reason": reason, "request_id": str(uuid4())}
+    return _post(home, InvalidateResponse, "/v1/invalidations", body | part)
+
+
+def invalidations(
+    home: Home, dataset: str | None, limit: int, *, open_only: bool
+) -> InvalidationList:
+    only = "true" if open_only else None
+    return _get(
+        home, InvalidationList, "/v1/invalidations", dataset=dataset, open=only, limit=limit
+    )
+
+
+def _range(dag: str, job: str, start: int, end: int, force: bool) -> dict[str, Any]:
+    return {"dag_name": dag, "job_name": job, "start": start, "end": end, "force": force}
+
+
+def _get(home: Home, kind: type[Answer], path: str, **query: str | int | None) -> Answer:
+    return kind.model_validate_json(call(home, "dispatcher", "GET", path, None, **query))
+
+
+def _post(home: Home, kind: type[Answer], path: str, body: dict[str, Any] | None = None) -> Answer:
+    return kind.model_validate_json(call(home, "dispatcher", "POST", path, body))

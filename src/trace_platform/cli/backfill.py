@@ -1,0 +1,285 @@
+"""`trace backfill` and `trace backfills`: a job works through a range once more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from trace_platform.app import backfill_client
+from trace_platform.app.home import Home
+from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.words import ago, clock, job_of, printable, seconds, wide_console
+from trace_platform.domain.errors import TaskFailed, TraceError, Unavailable
+from trace_platform.wire.backfill import (
+    MAX_IN_FLIGHT,
+    BackfillAction,
+    BackfillDetail,
+    BackfillPlan,
+    BackfillStatus,
+)
+
+# What `wire` accepts; beyond it no block lies.
+_MOST = 2**62
+_POLL_S = 0.5
+# Longer than any restart of a part: watching must not give up where the platform does not.
+_PATIENCE_S = 120.0
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+backfills = typer.Typer(
+    help="Show backfills, pause, resume or cancel one.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+Backfill = Annotated[
+    str, typer.Argument(help="The backfill's id, or 4 characters or more of its start.")
+]
+
+
+def backfill(
+    job: Annotated[str, typer.Argument(help="The job, as DAG.JOB.")],
+    start: Annotated[int, typer.Option("--from", help="First block.", min=0, max=_MOST)],
+    end: Annotated[int, typer.Option("--to", help="Last block, included.", min=0, max=_MOST)],
+    force: Annotated[bool, typer.Option("--force", help="Also what is up to date.")] = False,
+    max_in_flight: Annotated[
+        int, typer.Option(help="Unfinished tasks of it at once, at most.", min=1, max=10_000)
+    ] = MAX_IN_FLIGHT,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Show progress until it ended.")] = False,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Have a job work through a block range once more, behind all other work. Prints what it would
+    do first, and asks; with --json it starts only with --yes, and prints the plan without."""
+    place, (dag, name) = Home.at(home), job_of(job)
+    plan = backfill_client.plan(place, dag, name, start, end, force=force)
+    if as_json and not yes:
+        typer.echo(plan.model_dump_json())
+        return
+    if not as_json:
+        for line in _plan_lines(plan):
+            typer.echo(line)
+    if not plan.tasks:
+        typer.echo(plan.model_dump_json() if as_json else "nothing to do")
+        return
+    if not (yes or typer.confirm("start it?")):
+        typer.echo("nothing was started")
+        return
+    started = backfill_client.start(place, dag, name, start, end, max_in_flight, force=force)
+    if as_json:
+        typer.echo(started.model_dump_json())
+    if started.backfill is None:
+        typer.echo("nothing to do any more", err=as_json)
+        return
+    backfill_id = started.backfill.backfill_id
+    if not as_json:
+        typer.echo(f"backfill {backfill_id} is running; trace backfills show {backfill_id}")
+    if wait:
+        # On stderr: standard output holds the answer and nothing else.
+        _follow(Console(stderr=True), place, backfill_id)
+
+
+@backfills.command("list")
+def list_backfills(
+    dag: Annotated[str | None, typer.Argument(help="Only of this DAG.")] = None,
+    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The newest backfills first, with how far they are."""
+    found = backfill_client.listing(Home.at(home), dag, limit)
+    if as_json:
+        typer.echo(found.model_dump_json())
+        return
+    console = wide_console()
+    if not found.backfills:
+        console.print("no backfills")
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("backfill", no_wrap=True, min_width=36)
+    for name in ("job", "blocks", "status", "tasks", "started"):
+        table.add_column(name)
+    for each in found.backfills:
+        blocks = f"{each.start:,} to {each.end:,}"
+        table.add_row(
+            str(each.backfill_id),
+            f"{each.dag_name}.{each.job_name}",
+            blocks,
+            _status(each),
+            _tasks(each),
+            ago(each.created_at),
+        )
+    console.print(table)
+
+
+@backfills.command()
+def show(backfill: Backfill, home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Show how far a backfill is, and which of its tasks failed."""
+    place = Home.at(home)
+    found = backfill_client.show(place, backfill_client.find(place, backfill))
+    if as_json:
+        typer.echo(found.model_dump_json())
+        return
+    for line in _detail_lines(found):
+        typer.echo(printable(line))
+
+
+@backfills.command()
+def pause(backfill: Backfill, home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Make no more tasks of a backfill. Those that it has made already end as usual."""
+    _steer(backfill_client.pause, backfill, home, as_json, "is paused", "was paused already")
+
+
+@backfills.command()
+def resume(backfill: Backfill, home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Let a paused backfill go on."""
+    _steer(backfill_client.resume, backfill, home, as_json, "goes on", "was not paused")
+
+
+@backfills.command()
+def cancel(backfill: Backfill, home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """End a backfill: tasks that wait at once, those that run with their next heartbeat."""
+    said = ("is canceled", "was canceled already")
+    _steer(backfill_client.cancel, backfill, home, as_json, *said)
+
+
+def _steer(
+    verb: Callable[[Home, UUID], BackfillAction],
+    backfill: str,
+    home: Path | None,
+    as_json: bool,
+    changed: str,
+    unchanged: str,
+) -> None:
+    place = Home.at(home)
+    answer = verb(place, backfill_client.find(place, backfill))
+    if as_json:
+        typer.echo(answer.model_dump_json())
+        return
+    typer.echo(f"{answer.backfill.backfill_id} {changed if answer.changed else unchanged}")
+
+
+def _plan_lines(plan: BackfillPlan) -> Iterator[str]:
+    yield f"{plan.dag_name}.{plan.job_name}, blocks {plan.start:,} to {plan.end:,}:"
+    yield f"  {plan.inputs:,} inputs hold some of it"
+    skipped = "done again" if plan.force else "skipped"
+    if plan.up_to_date:
+        yield f"  {plan.up_to_date:,} of them are up to date: {skipped}"
+    if plan.under_way:
+        yield f"  {plan.under_way:,} of them are under way: {skipped}"
+    amount = plan.amount
+    size = f" ({amount.rows:,} rows, {_size(amount.bytes)})" if amount.rows else ""
+    yield f"  {plan.tasks:,} tasks will run{size}"
+    if plan.tasks and amount.seconds is not None:
+        at_once = max(1, plan.slots)
+        yield (
+            f"  about {seconds(amount.seconds / at_once)}"
+            f" with {at_once} at once, as the last ones took"
+        )
+    # A plan with very many holes is read by its first.
+    for gap in plan.gaps[:20]:
+        yield f"  blocks {gap.start:,}–{gap.end:,}: nothing upstream; {_first(plan)}"  # noqa: RUF001
+    if len(plan.gaps) > 20:
+        yield f"  and {len(plan.gaps) - 20:,} more holes"
+    for maker in plan.upstream:
+        if maker.command:
+            yield f"    {maker.command}"
+
+
+def _first(plan: BackfillPlan) -> str:
+    names = " or ".join(maker.job for maker in plan.upstream) or "its sources"
+    return f"backfill or trigger {names} first"
+
+
+def _detail_lines(found: BackfillDetail) -> Iterator[str]:
+    yield f"backfill  {found.backfill_id}"
+    yield f"job       {found.dag_name}.{found.job_name}"
+    forced = ", also what was up to date" if found.force else ""
+    yield f"blocks    {found.start:,} to {found.end:,}{forced}"
+    yield f"status    {_status(found)}"
+    yield f"tasks     {_tasks(found)}"
+    yield f"started   {clock(found.created_at)}"
+    if found.ended_at:
+        yield f"ended     {clock(found.ended_at)}"
+    for task in found.failed_tasks:
+        if task.status == "Failed":
+            yield f"  {task.scope} failed: [{task.error_code}] {task.error_message or ''}"
+            yield f"    mend the cause, then: trace tasks retry {task.task_id}"
+
+
+def _status(each: BackfillStatus) -> str:
+    if each.status == "Completed" and each.failed:
+        return f"Completed, {each.failed:,} failed"
+    return f"{each.status}: {each.ended_because}" if each.ended_because else each.status
+
+
+def _tasks(each: BackfillStatus) -> str:
+    said = f"{each.done:,} of {each.total:,} done"
+    others = ((each.in_flight, "in flight"), (each.failed, "failed"), (each.canceled, "canceled"))
+    return ", ".join([said, *(f"{count:,} {name}" for count, name in others if count)])
+
+
+def _size(count: int) -> str:
+    size, unit = float(count), 0
+    while size >= 1000 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:,.0f} {_UNITS[unit]}" if unit == 0 else f"{size:,.1f} {_UNITS[unit]}"
+
+
+def _follow(console: Console, home: Home, backfill_id: UUID) -> None:
+    """A bar until it ended. Raise TaskFailed when something of it did not end well."""
+    columns = (
+        TextColumn("  {task.description}"),
+        BarColumn(bar_width=28),
+        MofNCompleteColumn(),
+        TextColumn("tasks"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("backfill", total=None)
+        while True:
+            found = _patiently(home, backfill_id)
+            progress.update(bar, completed=found.total - _left(found), total=found.total)
+            if found.status in ("Completed", "Canceled"):
+                break
+            time.sleep(_POLL_S)
+    if found.status == "Canceled" or found.failed:
+        raise _not_well(found)
+
+
+def _left(found: BackfillDetail) -> int:
+    return found.total - found.done - found.failed - found.canceled
+
+
+def _not_well(found: BackfillDetail) -> TraceError:
+    failed = [task for task in found.failed_tasks if task.status == "Failed"]
+    if not failed:
+        return TaskFailed(
+            f"backfill {found.backfill_id} is {_status(found)}", hint="trace backfills list"
+        )
+    first = failed[0]
+    return TaskFailed(
+        f"{found.failed:,} task(s) of the backfill failed; the first, {first.scope}:"
+        f" [{first.error_code}] {first.error_message}",
+        hint=f"mend the cause, then: trace tasks retry {first.task_id}",
+    )
+
+
+def _patiently(home: Home, backfill_id: UUID) -> BackfillDetail:
+    """A part that is being restarted is waited for."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return backfill_client.show(home, backfill_id)
+        except Unavailable:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)

@@ -1,0 +1,349 @@
+"""`trace datasets`: what there is, where it comes from, whether it is up to date, what may go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from trace_platform.app import dataset_client
+from trace_platform.app.home import Home
+from trace_platform.cli.draw_lineage import as_mermaid, as_tree
+from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.words import clock, printable, seconds, wide_console
+from trace_platform.wire.dataset import (
+    DatasetDetail,
+    DatasetEntry,
+    DatasetState,
+    DatasetVersion,
+    Partition,
+    PurgedGeneration,
+    PurgePlan,
+)
+
+# What `wire` accepts; beyond it no block lies.
+_MOST = 2**62
+_COLOURS: dict[DatasetState, str] = {"fresh": "green", "stale": "yellow", "blocked": "red"}
+
+datasets = typer.Typer(
+    help="Show datasets and lineage, purge old generations.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+Dataset = Annotated[
+    str, typer.Argument(help="A published name, a uuid, or an output as DAG.JOB.OUTPUT.")
+]
+
+
+class Direction(StrEnum):
+    up = "up"
+    down = "down"
+    both = "both"
+
+
+class Format(StrEnum):
+    tree = "tree"
+    mermaid = "mermaid"
+    json = "json"
+
+
+@datasets.command("list")
+def list_datasets(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also outputs that are not published.")
+    ] = False,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show every published dataset, what it holds, and whether it is up to date."""
+    found = dataset_client.datasets(Home.at(home), everything=everything)
+    if as_json:
+        typer.echo(found.model_dump_json())
+        return
+    console = wide_console()
+    if not found.datasets:
+        console.print("no datasets" if everything else "nothing is published; --all shows all")
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("dataset", no_wrap=True)
+    table.add_column("producer")
+    table.add_column("generation", no_wrap=True)
+    for name in ("partitions", "rows", "size", "newest"):
+        table.add_column(name, justify="right")
+    table.add_column("state")
+    for each in found.datasets:
+        table.add_row(*_entry(each))
+    console.print(table)
+    if any(each.state != "fresh" for each in found.datasets):
+        console.print("\ntrace why DATASET says because of what", highlight=False)
+
+
+@datasets.command()
+def show(dataset: Dataset, home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Show what is said of a dataset, what it holds and lacks, and its neighbours."""
+    found = dataset_client.dataset(Home.at(home), dataset)
+    if as_json:
+        typer.echo(found.model_dump_json())
+        return
+    for name, value in _facts(found):
+        typer.echo(f"{name:<12} {printable(value)}")
+    if found.columns:
+        typer.echo()
+        wide_console().print(_columns(found))
+
+
+@datasets.command()
+def versions(dataset: Dataset, home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Show the generations of a dataset, the newest first, and who uses them."""
+    found = dataset_client.versions(Home.at(home), dataset)
+    if as_json:
+        typer.echo(found.model_dump_json())
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("generation", no_wrap=True)
+    for name in ("is", "created (UTC)", "built (UTC)"):
+        table.add_column(name)
+    for name in ("partitions", "rows", "size"):
+        table.add_column(name, justify="right")
+    table.add_column("versions of the DAG")
+    for each in found.versions:
+        table.add_row(*_version(each))
+    wide_console().print(table)
+
+
+@datasets.command()
+def partitions(
+    dataset: Dataset,
+    first: Annotated[
+        int | None, typer.Option("--from", help="From this block on.", min=0, max=_MOST)
+    ] = None,
+    last: Annotated[
+        int | None, typer.Option("--to", help="Up to this block, included.", min=0, max=_MOST)
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(help="Of this generation, or the beginning of its id.")
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="What follows the page before.")] = None,
+    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 100,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the partitions of a dataset in order, and the task that made each."""
+    found = dataset_client.partitions(Home.at(home), dataset, first, last, at, after, limit)
+    if as_json:
+        typer.echo(found.model_dump_json())
+        return
+    console = wide_console()
+    if not found.partitions:
+        console.print("no partitions")
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("partition", no_wrap=True)
+    for name in ("rows", "size", "files"):
+        table.add_column(name, justify="right")
+    table.add_column("committed (UTC)")
+    table.add_column("task", no_wrap=True)
+    for each in found.partitions:
+        table.add_row(*_partition(each))
+    console.print(table)
+    if found.next:
+        console.print(f"\nthere are more: --after {found.next}", highlight=False, markup=False)
+
+
+@datasets.command()
+def lineage(
+    subject: Annotated[str, typer.Argument(help="A dataset, or a job as DAG.JOB.")],
+    column: Annotated[str | None, typer.Option(help="Only this column of the dataset.")] = None,
+    direction: Annotated[
+        Direction, typer.Option(help="What it comes from, what comes of it, or both.")
+    ] = Direction.both,
+    depth: Annotated[
+        int | None, typer.Option(help="How many datasets away at most.", min=1, max=1000)
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="How to draw it.")] = Format.tree,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a dataset, a job or a column comes from, and what comes of it, across DAGs."""
+    found = dataset_client.lineage(Home.at(home), subject, column, direction.value, depth)
+    if as_json or form is Format.json:
+        typer.echo(found.model_dump_json())
+        return
+    lines = as_mermaid(found) if form is Format.mermaid else as_tree(found)
+    for line in lines:
+        typer.echo(printable(line))
+
+
+@datasets.command()
+def purge(
+    dataset: Dataset,
+    generation: Annotated[
+        str | None, typer.Option(help="This generation, or the beginning of its id.")
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(help="All but the newest so many; 2 unless given.", min=0, max=1000),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete old generations of a dataset, with all outputs of its job, for good."""
+    if generation is not None and keep is not None:
+        raise typer.BadParameter("give one of: --generation VERSION, --keep N")
+    place = Home.at(home)
+    plan = dataset_client.plan_purge(place, dataset, generation, keep)
+    # One that was asked for by name is tried, and refused with the reason.
+    due = [g for g in plan.generations if generation is not None or g.in_use is None]
+    if not as_json:
+        for line in _purge_plan(plan, due):
+            typer.echo(printable(line))
+    if due and not yes and not typer.confirm("Delete this for good?", err=as_json):
+        raise typer.Exit(1)
+    versions = [each.dataset_version for each in due]
+    done = dataset_client.purge(place, dataset, versions) if due else None
+    if as_json:
+        typer.echo(done.model_dump_json() if done else plan.model_dump_json())
+    elif done:
+        typer.echo(f"{len(done.purged)} purged, {done.objects:,} objects deleted")
+
+
+def _entry(each: DatasetEntry) -> tuple[str, ...]:
+    newest = "-" if each.age_s is None else f"{seconds(each.age_s)} ago"
+    return (
+        each.dataset,
+        each.producer,
+        _short(each.dataset_version),
+        f"{each.partitions:,}",
+        f"{each.rows:,}",
+        size(each.bytes),
+        newest,
+        f"[{_COLOURS[each.state]}]{each.state}[/]",
+    )
+
+
+def _facts(found: DatasetDetail) -> Iterator[tuple[str, str]]:
+    yield "dataset", found.dataset
+    if found.description:
+        yield "description", found.description
+    yield "uuid", str(found.dataset_uuid)
+    yield "producer", f"{found.producer}, output {found.output_index}"
+    yield "state", found.answer
+    yield "generation", f"{found.dataset_version} (of {found.generations})"
+    mode = f", {found.write_mode}" if found.write_mode else ""
+    yield "storage", f"{found.storage}{mode}"
+    yield "location", found.table or found.location
+    yield "holds", f"{found.partitions:,} partitions, {found.rows:,} rows, {size(found.bytes)}"
+    if found.cursor is not None:
+        yield "cursor", f"{found.cursor:,}"
+    if found.first_block is not None and found.last_block is not None:
+        yield "blocks", f"{found.first_block} to {found.last_block}{_gaps(found)}"
+    if found.newest_at is not None:
+        yield "newest", f"{clock(found.newest_at)} UTC, {seconds(found.age_s)} ago"
+    if found.max_age_s is not None:
+        yield "max age", seconds(found.max_age_s)
+    if found.pii:
+        yield "pii", ", ".join(found.pii)
+    yield "reads", ", ".join(found.upstream) or "nothing: it is a source"
+    yield "read by", ", ".join(found.downstream) or "nobody"
+
+
+def _gaps(found: DatasetDetail) -> str:
+    if not found.gap_count:
+        return ", without a gap"
+    named = ", ".join(f"{gap.start}-{gap.end}" for gap in found.gaps)
+    more = found.gap_count - len(found.gaps)
+    return f", missing {named}{f' and {more:,} more' if more else ''}"
+
+
+def _columns(found: DatasetDetail) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("column", "type", "from", "description"):
+        table.add_column(name)
+    for name, column in (found.columns or {}).items():
+        origins = ", ".join(column.get("from", []))
+        said = escape(printable(column.get("description") or ""))
+        table.add_row(name, str(column.get("type", "")), origins, said)
+    return table
+
+
+def _version(each: DatasetVersion) -> tuple[str, ...]:
+    return (
+        str(each.dataset_version),
+        _standing(each),
+        clock(each.created_at),
+        clock(each.built_at),
+        f"{each.partitions:,}",
+        f"{each.rows:,}",
+        size(each.bytes),
+        ", ".join(_short(version) for version in each.dag_versions),
+    )
+
+
+def _standing(each: DatasetVersion) -> str:
+    if each.purged_at:
+        return f"purged {clock(each.purged_at)}"
+    if each.building:
+        return "building"
+    if each.current:
+        return "current" if each.active else "current, not active"
+    return "kept" if each.built_at else "not built"
+
+
+def _partition(each: Partition) -> tuple[str, ...]:
+    return (
+        escape(printable(each.partition_key)),
+        f"{each.rows:,}",
+        size(each.bytes),
+        f"{each.files:,}",
+        clock(each.committed_at),
+        str(each.task_id or "-"),
+    )
+
+
+def _purge_plan(plan: PurgePlan, due: list[PurgedGeneration]) -> Iterator[str]:
+    if not plan.generations:
+        yield f"{plan.dataset} has no more generations than are kept: nothing to purge"
+        return
+    yield f"generations of {plan.producer}, each with all its outputs:"
+    for each in plan.generations:
+        yield from _purged(each)
+    if due:
+        total = sum(each.bytes for each in due)
+        files = sum(each.files for each in due)
+        yield f"{len(due)} would go: {files:,} files, {size(total)}"
+    else:
+        yield "all of them are used: nothing to purge"
+
+
+def _purged(each: PurgedGeneration) -> Iterator[str]:
+    amount = f"{each.rows:,} rows, {size(each.bytes)}, {each.files:,} files"
+    yield f"- {each.dataset_version} of {clock(each.created_at)} UTC: {amount}"
+    yield f"  datasets: {', '.join(each.datasets)}"
+    if each.in_use:
+        yield f"  stays: {each.in_use}"
+    elif each.purged_at:
+        yield f"  purged {clock(each.purged_at)} UTC: what is left of its files goes"
+    elif each.dag_versions:
+        named = ", ".join(_short(version) for version in each.dag_versions)
+        yield f"  cannot be rolled back to any more: {named}"
+
+
+def size(count: int) -> str:
+    """1.5 MB"""
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if amount < 1000 or unit == "TB":
+            break
+        amount /= 1000
+    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def _short(id: UUID) -> str:
+    return str(id)[:8]

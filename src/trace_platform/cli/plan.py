@@ -1,0 +1,120 @@
+"""`trace plan`: what a deploy would do, before anything happens."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from trace_platform.app import control_client
+from trace_platform.app.home import Home
+from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.status import duration
+from trace_platform.cli.words import printable, wide_console
+from trace_platform.wire.plan import Amount, JobChange, Plan, SavedPlan
+
+_SIGNS = {
+    "added": "[green]+ added[/green]",
+    "changed": "[yellow]~ changed[/yellow]",
+    "affected": "[yellow]~ affected[/yellow]",
+    "updated": "[cyan]· updated[/cyan]",
+    "removed": "[red]- removed[/red]",
+}
+
+
+def plan(
+    file: Annotated[Path, typer.Argument(help="The DAG file.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Save the plan, for trace deploy --plan."),
+    ] = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a deploy of this file would do: jobs, data to build, what stays."""
+    yaml = control_client.read_dag_file(file)
+    found = control_client.plan(Home.at(home), yaml, str(file))
+    if out is not None:
+        out.write_text(_saved(yaml, found).model_dump_json(indent=2) + "\n")
+    if as_json:
+        typer.echo(found.model_dump_json())
+    else:
+        show_plan(wide_console(), found)
+        if out is not None:
+            typer.echo(f"saved: trace deploy --plan {out} does exactly this, or nothing")
+
+
+def show_plan(console: Console, plan: Plan) -> None:
+    if plan.base_version is None:
+        console.print(f"{plan.dag_name}: not deployed yet", highlight=False)
+    else:
+        version = str(plan.base_version)[:8]
+        console.print(
+            f"{plan.dag_name}: against version {version}, which is active", highlight=False
+        )
+    if not plan.changes and not plan.publishes:
+        console.print("nothing changes")
+        return
+    if plan.changes:
+        console.print(_jobs(plan.changes))
+    for each in plan.publishes:
+        console.print(f"  dataset {each.dataset}: {each.action}, {each.why}", highlight=False)
+    for reader in plan.readers:
+        job = f"{reader.dag_name}.{reader.job_name}"
+        console.print(f"  {job} reads {reader.dataset} and does its work again", highlight=False)
+    console.print(_total(plan), highlight=False, soft_wrap=True)
+
+
+def _jobs(changes: list[JobChange]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("", "job", "data", "why"):
+        table.add_column(name)
+    for job in changes:
+        table.add_row(_SIGNS[job.action], job.job, _data(job), printable("; ".join(job.why)))
+    return table
+
+
+def _data(job: JobChange) -> str:
+    if job.action == "removed":
+        return "kept, not read any more"
+    if not job.builds:
+        return "stays"
+    if job.reuses:
+        return "is there from before: only what is missing is made"
+    return f"built anew: {amount(job.holds)}" if job.holds.partitions else "built from its inputs"
+
+
+def amount(of: Amount) -> str:
+    parts = "1 partition" if of.partitions == 1 else f"{of.partitions:,} partitions"
+    return f"{parts}, {of.rows:,} rows, {size(of.bytes)}"
+
+
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1_000:
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1_000
+    return f"{count:,.1f} TB"
+
+
+def _total(plan: Plan) -> str:
+    stays = len(plan.jobs) - len(plan.builds) - sum(j.action == "removed" for j in plan.jobs)
+    if not plan.builds:
+        return "No data is built: it is active at once."
+    total = plan.total
+    if plan.base_version is None:
+        return "It is active at once."
+    text = f"To build: {amount(total)}"
+    if total.seconds is not None:
+        slots = max(plan.slots, 1)
+        took = duration(max(total.seconds / slots, 1.0))
+        text += f"; about {took} at {slots} tasks at a time, by past attempts"
+    return f"{text}. {stays} of {len(plan.jobs)} jobs keep their data."
+
+
+def _saved(yaml: str, plan: Plan) -> SavedPlan:
+    return SavedPlan(yaml=yaml, plan=plan, plan_hash=plan.plan_hash, saved_at=datetime.now(UTC))

@@ -1,0 +1,58 @@
+"""A version becomes the active one: all pointers, names and routes in the caller's transaction.
+
+Readers see all of the version before, or all of this one. What is left of the one before ends and
+commits nothing any more; what came meanwhile for the part that was built is owed to the router.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.state import dags, datasets, deploys, generations, registry
+
+
+async def cut_over(tx: Tx, deploy_id: UUID) -> None:
+    """End a deploy that is building well. The caller holds the lock of routing."""
+    deploy = await deploys.hold(tx, deploy_id)
+    assert deploy is not None, "only a deploy that is building is cut over"
+    await deploys.finish(tx, deploy_id, "CutOver")
+    await generations.mark_built(tx, deploy["building"])
+    await activate(tx, deploy)
+
+
+async def activate(tx: Tx, deploy: Row) -> None:
+    """Make `to_version` of a deploy or rollback the active one. The caller holds the lock."""
+    org_id, dag_name = deploy["org_id"], deploy["dag_name"]
+    before = await dags.version_jobs(tx, deploy["from_version"])
+    after = await dags.version_jobs(tx, deploy["to_version"])
+    old = {job["generation_id"] for job in before.values()}
+    new = {job["generation_id"] for job in after.values()}
+    await dags.activate(tx, org_id, dag_name, deploy["to_version"])
+    moved = await datasets.point_at(tx, sorted(new))
+    names = await datasets.names_of_dag(tx, org_id, dag_name)
+    published = await dags.publishes(tx, deploy["to_version"])
+    await datasets.publish_as(tx, org_id, dag_name, published)
+    await registry.set_column_lineage(tx, org_id, dag_name, published)
+    await datasets.share(tx, org_id, dag_name, deploy["to_version"])
+    await generations.hand_over_tasks(tx, _redefined(before, after))
+    await generations.supersede_tasks(
+        tx, sorted(old - new), "another version of the DAG took the place of this task's"
+    )
+    await generations.subscribe(tx, org_id)
+    await generations.owe_missing(tx, sorted(new - old), deploy["id"])
+    renamed = [p["dataset_uuid"] for p in published if names.get(p["name"]) != p["dataset_uuid"]]
+    await generations.give_again(
+        tx, org_id, dag_name, [*moved, *renamed], list(moved.values()), deploy["id"]
+    )
+
+
+def _redefined(before: dict[str, Row], after: dict[str, Row]) -> dict[UUID, UUID]:
+    """Definitions that another takes the place of while the data stays."""
+    return {
+        old["job_id"]: new["job_id"]
+        for name, new in after.items()
+        if (old := before.get(name)) is not None
+        and old["generation_id"] == new["generation_id"]
+        and old["job_id"] != new["job_id"]
+    }

@@ -1,0 +1,146 @@
+"""Routes for datasets: what there is, where it comes from, and what may go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import FastAPI, Path, Query
+
+from trace_platform.dispatcher.authenticate import require
+from trace_platform.dispatcher.list_datasets import list_datasets
+from trace_platform.dispatcher.list_partitions import list_partitions
+from trace_platform.dispatcher.openapi import documented
+from trace_platform.dispatcher.purge_generation import plan_purge, purge_generations
+from trace_platform.dispatcher.show_dataset import list_generations, show_dataset
+from trace_platform.dispatcher.trace_lineage import trace_lineage
+from trace_platform.wire import dataset as wire
+
+if TYPE_CHECKING:
+    from trace_platform.dispatcher.api import Dispatcher
+
+Named = Annotated[
+    str,
+    Path(min_length=1, max_length=512, description="A published name, a uuid, or DAG.JOB.OUTPUT."),
+]
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most this many.")]
+Block = Annotated[int, Query(ge=0, le=2**62)]
+Generation = Annotated[
+    str,
+    Query(
+        min_length=4,
+        max_length=36,
+        pattern="^[0-9a-fA-F-]+$",
+        description="A generation of the dataset, or the beginning of its id.",
+    ),
+]
+
+
+def install(app: FastAPI, me: Dispatcher) -> None:
+    user = [require(lambda: (me.secrets.user_token,), "Authorization")]
+    _looks(app, me, user)
+    _purges(app, me, user)
+
+
+def _looks(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
+    @app.get(
+        "/v1/datasets",
+        summary="The datasets, and whether they are up to date",
+        dependencies=user,
+        **documented("datasets", "user"),
+    )
+    async def datasets(
+        everything: Annotated[
+            bool, Query(alias="all", description="Also outputs that are not published.")
+        ] = False,
+    ) -> wire.DatasetEntries:
+        return await list_datasets(me.state, me.org_id, everything=everything)
+
+    @app.get(
+        "/v1/datasets/{dataset}",
+        summary="A dataset",
+        dependencies=user,
+        **documented("datasets", "user", 404),
+    )
+    async def show(dataset: Named) -> wire.DatasetDetail:
+        """What is said of it, what it holds and lacks, its neighbours."""
+        return await show_dataset(me.state, me.grants.bucket, me.org_id, dataset)
+
+    @app.get(
+        "/v1/datasets/{dataset}/versions",
+        summary="The generations of a dataset",
+        dependencies=user,
+        **documented("datasets", "user", 404),
+    )
+    async def versions(dataset: Named) -> wire.DatasetVersions:
+        return await list_generations(me.state, me.org_id, dataset)
+
+    @app.get(
+        "/v1/datasets/{dataset}/partitions",
+        summary="The partitions of a dataset",
+        dependencies=user,
+        **documented("datasets", "user", 404),
+    )
+    async def partitions(
+        dataset: Named,
+        first: Annotated[Block | None, Query(alias="from")] = None,
+        last: Annotated[Block | None, Query(alias="to")] = None,
+        at: Generation | None = None,
+        after: Annotated[
+            str | None, Query(max_length=512, description="`next` of the page before.")
+        ] = None,
+        limit: Limit = 100,
+    ) -> wire.Partitions:
+        """Those that reach into the range, in order."""
+        return await list_partitions(me.state, me.org_id, dataset, first, last, at, after, limit)
+
+    @app.get(
+        "/v1/lineage/{subject}",
+        summary="What something comes from, and what comes of it",
+        dependencies=user,
+        **documented("datasets", "user", 404),
+    )
+    async def lineage(
+        subject: Annotated[
+            str,
+            Path(min_length=1, max_length=512, description="A dataset, or a job as DAG.JOB."),
+        ],
+        column: Annotated[
+            str | None, Query(min_length=1, max_length=128, description="A column of the dataset.")
+        ] = None,
+        direction: wire.Direction = "both",
+        depth: Annotated[
+            int, Query(ge=1, le=1000, description="How many datasets away at most.")
+        ] = 1000,
+    ) -> wire.Lineage:
+        return await trace_lineage(me.state, me.org_id, subject, column, direction, depth)
+
+
+def _purges(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
+    @app.get(
+        "/v1/datasets/{dataset}/purge",
+        summary="What a purge would delete",
+        dependencies=user,
+        **documented("datasets", "user", 404),
+    )
+    async def plan(
+        dataset: Named,
+        generation: Generation | None = None,
+        keep: Annotated[
+            int | None,
+            Query(ge=0, le=1000, description="Keep the newest so many; 2 unless given."),
+        ] = None,
+    ) -> wire.PurgePlan:
+        """Changes nothing."""
+        return await plan_purge(me.state, me.org_id, dataset, generation, keep)
+
+    @app.post(
+        "/v1/datasets/{dataset}/purge",
+        summary="Delete generations of a dataset",
+        dependencies=user,
+        **documented("datasets", "user", 404, 409),
+    )
+    async def purge(dataset: Named, body: wire.PurgeRequest) -> wire.PurgeResponse:
+        """With all outputs of the job that makes it, for good. Nothing that is used goes."""
+        return await purge_generations(
+            me.state, me.store, me.grants.bucket, me.org_id, dataset, body.versions
+        )

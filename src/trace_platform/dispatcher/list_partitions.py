@@ -1,0 +1,63 @@
+"""The partitions of a generation of a dataset, a page at a time."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from trace_platform.dispatcher.emit_events import find_dataset
+from trace_platform.dispatcher.show_dataset import find_generation
+from trace_platform.dispatcher.survey_datasets import dataset_label
+from trace_platform.domain.errors import BadInput
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.state import overview, registry
+from trace_platform.wire.dataset import Partition, Partitions
+
+_RANGE, _KEY = "range:", "key:"
+_LARGEST = 2**63 - 1
+
+
+async def list_partitions(
+    state: Database,
+    org_id: UUID,
+    named: str,
+    first: int | None,
+    last: int | None,
+    at: str | None,
+    after: str | None,
+    limit: int,
+) -> Partitions:
+    """Those that reach into the blocks `first` to `last`, after the page before; of the current
+    generation unless `at` names another."""
+    after_start, after_key = _place(after)
+    async with overview.snapshot(state) as tx:
+        dataset = await find_dataset(tx, org_id, named)
+        version = dataset["current_version"]
+        if at is not None:
+            version = (await find_generation(tx, dataset, at))["dataset_version"]
+        rows = await registry.partitions(
+            tx, version, first, last, after_start, after_key, limit + 1
+        )
+    shown = [Partition(**row) for row in rows[:limit]]
+    return Partitions(
+        dataset=dataset_label(dataset),
+        dataset_version=version,
+        partitions=shown,
+        next=_mark(shown[-1]) if len(rows) > limit else None,
+    )
+
+
+def _mark(last: Partition) -> str:
+    return f"{_KEY}{last.partition_key}" if last.start is None else f"{_RANGE}{last.start}"
+
+
+def _place(after: str | None) -> tuple[int | None, str | None]:
+    if after is None:
+        return None, None
+    if after.startswith(_KEY):
+        return None, after.removeprefix(_KEY)
+    start = after.removeprefix(_RANGE)
+    if not (after.startswith(_RANGE) and start.isascii() and start.isdigit()):
+        raise BadInput(f"'{after}' is no place to go on from", hint="give `next` of the last page")
+    if int(start) > _LARGEST:
+        raise BadInput(f"'{after}' lies beyond every block")
+    return int(start), None

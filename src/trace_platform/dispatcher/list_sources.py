@@ -1,0 +1,70 @@
+"""The sources of active versions, and how each of them does."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from trace_platform.domain.cron import next_tick
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Row
+from trace_platform.state import overview, sources
+from trace_platform.wire.sources import SourceList, SourceState, SourceStatus
+
+
+async def list_sources(state: Database, org_id: UUID) -> SourceList:
+    async with overview.snapshot(state) as tx:
+        found = await sources.listing(tx, org_id)
+        leaving = await sources.leaving(tx, org_id)
+    listed = [_status(row) for row in found] + [_leaving(row) for row in leaving]
+    return SourceList(sources=sorted(listed, key=lambda s: (s.dag_name, s.job_name)))
+
+
+def state_of(row: Row) -> SourceState:
+    """The life of a run in a word; of other sources whether they emit."""
+    if row["kind"] != "always_on":
+        return "Paused" if row["on_hold"] else "Active"
+    if row["status"] == "Canceled" and not row["superseded"]:
+        return "Canceled"
+    if row["status"] == "Running" and _ends(row):
+        return "Draining"
+    if row["on_hold"]:
+        return "Paused"
+    if row["status"] == "Running":
+        return "Running"
+    # Completed: it is started again in a moment.
+    return "Dead" if row["status"] in ("Failed", "Completed") else "Pending"
+
+
+def _ends(row: Row) -> bool:
+    asked = row["drain_requested_at"] or row["cancel_requested_at"]
+    return bool(row["superseded"] or asked)
+
+
+def _status(row: Row) -> SourceStatus:
+    state, kind = state_of(row), row["kind"]
+    dead = state == "Dead"
+    return SourceStatus(
+        dag_name=row["dag_name"],
+        job_name=row["job_name"],
+        kind=kind,
+        state=state,
+        run_id=row["run_id"],
+        attempt=row["attempt"],
+        error_code=row["error_code"] if dead else None,
+        error_message=row["error_message"] if dead else None,
+        next_retry_at=row["next_retry_at"] if dead else None,
+        last_event_age_s=row["last_event_s"],
+        last_tick=row["last_tick"] if kind == "cron" else None,
+        next_tick=_next(row) if kind == "cron" and state != "Paused" else None,
+        path=f"/v1/hooks/{row['dag_name']}/{row['job_name']}" if kind == "webhook" else None,
+    )
+
+
+def _next(row: Row) -> datetime | None:
+    return next_tick(row["source"]["schedule"], row["source"]["timezone"], row["now"])
+
+
+def _leaving(row: Row) -> SourceStatus:
+    """Of a version that gave way: it is told to end."""
+    return SourceStatus(state="Draining", **row)

@@ -1,0 +1,54 @@
+"""What a deploy of this file would do now: nothing happens."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from trace_platform.dispatcher.check_dag import BUILT_IN
+from trace_platform.dispatcher.find_change import Change, find_change
+from trace_platform.dispatcher.read_dag import read_dag
+from trace_platform.domain.runtimes import Runtimes
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Tx
+from trace_platform.state import dags, generations, plans
+from trace_platform.wire.dag import Dag
+from trace_platform.wire.plan import Amount, JobChange, Plan, Reader
+
+
+async def plan_dag(
+    state: Database, org_id: UUID, yaml: str, file: str, runtimes: Runtimes = BUILT_IN
+) -> Plan:
+    dag = await read_dag(yaml, file, runtimes)
+    async with state.transaction() as tx:
+        return await plan_in(tx, org_id, dag, file)
+
+
+async def plan_in(tx: Tx, org_id: UUID, dag: Dag, file: str) -> Plan:
+    """With the sizes of what is built, what stays, and who else is concerned."""
+    base = await dags.active_version(tx, org_id, dag.name)
+    change = await change_in(tx, org_id, dag, base)
+    built = [job.job for job in change.jobs if job.builds]
+    sizes = {row["job_name"]: Amount(**row["amount"]) for row in await plans.sizes(tx, base)}
+    return Plan(
+        dag_name=dag.name,
+        file=file,
+        base_version=base,
+        content_hash=dag.content_hash,
+        jobs=[_sized(job, sizes) for job in change.jobs],
+        publishes=change.publishes,
+        readers=[Reader(**row) for row in await plans.readers(tx, org_id, dag.name, built)],
+        slots=await plans.slots(tx),
+    )
+
+
+async def change_in(tx: Tx, org_id: UUID, dag: Dag, base: UUID | None) -> Change:
+    return find_change(
+        dag,
+        await dags.version_jobs(tx, base),
+        await generations.kept(tx, org_id, dag.name),
+        await plans.published(tx, base),
+    )
+
+
+def _sized(job: JobChange, sizes: dict[str, Amount]) -> JobChange:
+    return job.model_copy(update={"holds": sizes.get(job.job, Amount())})

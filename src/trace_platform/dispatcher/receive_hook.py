@@ -1,0 +1,171 @@
+"""A delivery of a webhook becomes a file, a committed partition and its event.
+
+The signature is the authentication. Whoever has no right one is told the same thing whatever is
+wrong, and the log has the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets as random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from trace_platform.dispatcher.refuse_held import refuse_held
+from trace_platform.domain.errors import BadInput, Unauthenticated, Unavailable
+from trace_platform.domain.prefix import delivery_prefix
+from trace_platform.domain.webhook_signature import SignatureRefused, signing_key, verify
+from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.state import datasets, events, sources
+
+log = structlog.get_logger()
+
+# As long as a partition's key may be.
+MAX_ID = 256
+# Compared with when there is no key: how long a refusal takes does not tell that there is none.
+_NOBODY = random.token_bytes(32)
+_TRIES = 5
+# Others are no names of ours, whatever they look like in a URL.
+_NAME = re.compile(r"[a-z0-9_]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What was posted, as it came."""
+
+    dag_name: str
+    job_name: str
+    webhook_id: str
+    timestamp: str
+    signatures: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Receiving:
+    """What receiving needs."""
+
+    state: Database
+    store: ObjectStore
+    bucket: str
+    org_id: UUID
+    # The value behind a secret's name, or None.
+    secret: Callable[[str], str | None] = field(repr=False)
+
+
+async def receive_hook(me: Receiving, delivery: Delivery) -> bool:
+    """Whether it is new: the same webhook-id again changes nothing. Raise Unauthenticated unless
+    it is signed with the source's secret, JobOnHold while the source is paused."""
+    for _ in range(_TRIES):
+        hook = await _authenticated(me, delivery)
+        line = _one_line(delivery)
+        if await _was_delivered(me, hook, delivery):
+            return False
+        committed = await _commit(me, hook, delivery, line)
+        if committed is not None:
+            return committed
+    raise Unavailable("the source changes at this moment", hint="deliver it again")
+
+
+async def _authenticated(me: Receiving, delivery: Delivery) -> Row:
+    """The source that the delivery is for, once it is known to be from whom it says."""
+    async with me.state.transaction() as tx:
+        hook = await _find(tx, me, delivery)
+        now = await sources.now(tx)
+    reason, key = _key(me, hook)
+    try:
+        verify(
+            key,
+            delivery.webhook_id,
+            delivery.timestamp,
+            delivery.signatures,
+            delivery.body,
+            now.timestamp(),
+        )
+    except SignatureRefused as error:
+        reason = reason or str(error)
+    if reason is not None or hook is None:
+        name = f"{delivery.dag_name}.{delivery.job_name}"
+        log.warning("hook_refused", source=name, reason=reason)
+        raise Unauthenticated("the delivery is not signed for this address")
+    return hook
+
+
+def _key(me: Receiving, hook: Row | None) -> tuple[str | None, bytes]:
+    """Why there is no key, and the key to compare with."""
+    if hook is None:
+        return "there is no such source", _NOBODY
+    if hook["kind"] != "webhook":
+        return f"it is a source of kind {hook['kind']}", _NOBODY
+    value = me.secret(hook["secret"])
+    if value is None:
+        cure = f"trace secrets set {hook['secret']}"
+        return f"'{hook['secret']}', which it names, is not set: {cure}", _NOBODY
+    try:
+        return None, signing_key(value)
+    except SignatureRefused as error:
+        return f"'{hook['secret']}', which it names, is of no use: {error}", _NOBODY
+
+
+async def _find(tx: Tx, me: Receiving, delivery: Delivery) -> Row | None:
+    if not (_NAME.fullmatch(delivery.dag_name) and _NAME.fullmatch(delivery.job_name)):
+        return None
+    return await sources.hook(tx, me.org_id, delivery.dag_name, delivery.job_name)
+
+
+def _one_line(delivery: Delivery) -> bytes:
+    """The body as a row of JSON lines: every value as it was written, without line breaks."""
+    if len(delivery.webhook_id) > MAX_ID:
+        raise BadInput(f"webhook-id is longer than {MAX_ID} characters")
+    try:
+        msgspec.json.decode(delivery.body, type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"the body is not a JSON object: {error}") from None
+    # Within a string JSON has them escaped, so these are between values.
+    return delivery.body.translate(_SPACES) + b"\n"
+
+
+_SPACES = bytes.maketrans(b"\r\n", b"  ")
+
+
+async def _was_delivered(me: Receiving, hook: Row, delivery: Delivery) -> bool:
+    async with me.state.transaction() as tx:
+        await refuse_held(tx, me.org_id, delivery.dag_name, delivery.job_name)
+        return await datasets.has_partition(tx, hook["dataset_version"], delivery.webhook_id)
+
+
+async def _commit(me: Receiving, hook: Row, delivery: Delivery, line: bytes) -> bool | None:
+    """None when another version became active meanwhile: the file belongs there."""
+    place = delivery_prefix(
+        me.bucket, me.org_id, hook["dataset_uuid"], hook["dataset_version"], delivery.webhook_id
+    )
+    digest = hashlib.sha256(line).hexdigest()
+    # Named by its content too: two that share an id never write the same file.
+    file = {"name": f"{digest}.json", "bytes": len(line), "rows": 1, "sha256": digest}
+    await asyncio.to_thread(me.store.put, f"{place}{file['name']}", line)
+    async with me.state.transaction() as tx:
+        await sources.hold_routes(tx)
+        if await _find(tx, me, delivery) != hook:
+            return None
+        partition_id = await datasets.commit_delivery(
+            tx, hook["dataset_uuid"], hook["dataset_version"], delivery.webhook_id, place, file
+        )
+        if partition_id is None:
+            return False
+        event = {
+            "org_id": str(me.org_id),
+            "dataset_uuid": str(hook["dataset_uuid"]),
+            "dataset_version": str(hook["dataset_version"]),
+            "partition_key": delivery.webhook_id,
+            "materialisation": str(partition_id),
+        }
+        await events.record(tx, [event])
+        return True

@@ -1,0 +1,100 @@
+"""One dataset: what is said of it, what it holds and lacks, where it comes from and goes to."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from trace_platform.dispatcher.emit_events import find_dataset
+from trace_platform.dispatcher.explain_dataset import answer_of
+from trace_platform.dispatcher.judge_datasets import judge_datasets, max_age_of
+from trace_platform.dispatcher.list_datasets import entry_fields
+from trace_platform.dispatcher.survey_datasets import dataset_label, job_label, survey_datasets
+from trace_platform.domain.errors import BadInput, UnknownDataset
+from trace_platform.domain.prefix import generation_prefix
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.state import overview, registry
+from trace_platform.wire.dataset import (
+    MAX_GAPS,
+    BlockGap,
+    DatasetDetail,
+    DatasetVersion,
+    DatasetVersions,
+)
+
+
+async def show_dataset(state: Database, bucket: str, org_id: UUID, named: str) -> DatasetDetail:
+    """Raise UnknownDataset when nothing has that name."""
+    async with overview.snapshot(state) as tx:
+        found = await find_dataset(tx, org_id, named)
+        survey = await survey_datasets(tx, org_id)
+        row = survey.datasets[found["uuid"]]
+        version = row["dataset_version"]
+        held = (await registry.amounts(tx, [version]))[version]
+        gaps = await registry.gaps(tx, version, MAX_GAPS)
+        versions = await registry.versions(tx, row["dataset_uuid"])
+        judged = await judge_datasets(tx, org_id, survey, [row["dataset_uuid"]])
+    metadata, uuid = row["metadata"], row["dataset_uuid"]
+    above = survey.reads.get(survey.producer(uuid), [])
+    return DatasetDetail(
+        **entry_fields(row, held, judged.state(uuid)),
+        answer=answer_of(row, judged.state(uuid), judged.reasons(uuid)),
+        description=metadata.get("description"),
+        storage=metadata.get("storage", "parquet"),
+        write_mode=metadata.get("write_mode"),
+        columns=metadata.get("schema"),
+        pii=metadata.get("pii", []),
+        max_age_s=max_age_of(row),
+        generation_id=row["generation_id"],
+        generations=len(versions),
+        location=generation_prefix(bucket, org_id, uuid, version),
+        table=row["table_name"],
+        cursor=row["cursor"],
+        first_block=held["first_block"],
+        last_block=held["last_block"],
+        gap_count=gaps[0]["found"] if gaps else 0,
+        gaps=[BlockGap(start=gap["start"], end=gap["end"]) for gap in gaps],
+        upstream=[dataset_label(survey.datasets[each]) for each in above],
+        downstream=[job_label(job) for job in survey.readers.get(uuid, [])],
+    )
+
+
+async def list_generations(state: Database, org_id: UUID, named: str) -> DatasetVersions:
+    """The newest first, also those that were purged."""
+    async with overview.snapshot(state) as tx:
+        dataset = await find_dataset(tx, org_id, named)
+        rows = await registry.versions(tx, dataset["uuid"])
+        held = await registry.amounts(tx, [row["dataset_version"] for row in rows])
+    counted = ("partitions", "rows", "bytes")
+    same = [f for f in DatasetVersion.model_fields if f not in counted]
+    return DatasetVersions(
+        dataset=dataset_label(dataset),
+        versions=[
+            DatasetVersion(
+                **{field: row[field] for field in same},
+                **{field: held[row["dataset_version"]][field] for field in counted},
+            )
+            for row in rows
+        ],
+    )
+
+
+async def find_generation(tx: Tx, dataset: Row, named: str) -> Row:
+    """A row of `registry.versions`: by its version or the beginning of it, or by its generation."""
+    rows = await registry.versions(tx, dataset["uuid"])
+    asked = named.lower()
+    found = [
+        row
+        for row in rows
+        if str(row["dataset_version"]).startswith(asked) or str(row["generation_id"]) == asked
+    ]
+    label = dataset_label(dataset)
+    if not found:
+        raise UnknownDataset(
+            f"'{label}' has no generation {named}", hint=f"trace datasets versions {label}"
+        )
+    if len(found) > 1:
+        raise BadInput(
+            f"{len(found)} generations of '{label}' begin with {named}", hint="give more of the id"
+        )
+    return found[0]

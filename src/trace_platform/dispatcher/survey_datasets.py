@@ -1,0 +1,82 @@
+"""Which datasets there are, who makes and who reads them: the active versions as one graph."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.state import registry
+
+# DAG and job.
+JobKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Of one moment. Rows as `state.registry` gives them."""
+
+    jobs: dict[JobKey, Row]
+    datasets: dict[UUID, Row]
+    # What each job reads, and who reads each dataset, in the order of the inputs.
+    reads: dict[JobKey, list[UUID]]
+    readers: dict[UUID, list[JobKey]]
+    writes: dict[JobKey, list[UUID]]
+
+    def producer(self, dataset_uuid: UUID) -> JobKey:
+        row = self.datasets[dataset_uuid]
+        return row["dag_name"], row["job_name"]
+
+    def jobs_above(self, job: JobKey) -> list[JobKey]:
+        return _distinct(self.producer(each) for each in self.reads.get(job, ()))
+
+    def jobs_below(self, job: JobKey) -> list[JobKey]:
+        return _distinct(
+            reader for each in self.writes.get(job, ()) for reader in self.readers.get(each, ())
+        )
+
+    def upstream(self, job: JobKey) -> dict[JobKey, int]:
+        """The job itself and all that lead to it, with how many steps away each is."""
+        return _reached(job, self.jobs_above)
+
+
+async def survey_datasets(tx: Tx, org_id: UUID) -> Survey:
+    jobs = {(row["dag_name"], row["job_name"]): row for row in await registry.jobs(tx, org_id)}
+    datasets = {row["dataset_uuid"]: row for row in await registry.datasets(tx, org_id)}
+    reads: dict[JobKey, list[UUID]] = defaultdict(list)
+    readers: dict[UUID, list[JobKey]] = defaultdict(list)
+    for edge in await registry.edges(tx, org_id):
+        job = edge["dag_name"], edge["job_name"]
+        if edge["dataset_uuid"] not in reads[job]:
+            reads[job].append(edge["dataset_uuid"])
+            readers[edge["dataset_uuid"]].append(job)
+    writes: dict[JobKey, list[UUID]] = defaultdict(list)
+    for row in sorted(datasets.values(), key=lambda row: row["output_index"]):
+        writes[row["dag_name"], row["job_name"]].append(row["dataset_uuid"])
+    return Survey(jobs, datasets, dict(reads), dict(readers), dict(writes))
+
+
+def dataset_label(row: Row) -> str:
+    """The name that it is published under, or DAG.JOB.OUTPUT."""
+    return row["name"] or f"{row['dag_name']}.{row['job_name']}.{row['output_index']}"
+
+
+def job_label(job: JobKey) -> str:
+    return f"{job[0]}.{job[1]}"
+
+
+def _reached(start: JobKey, neighbours: Callable[[JobKey], list[JobKey]]) -> dict[JobKey, int]:
+    steps = {start: 0}
+    ahead = [start]
+    while ahead:
+        ahead = [each for job in ahead for each in neighbours(job) if each not in steps]
+        distance = max(steps.values()) + 1
+        steps |= dict.fromkeys(ahead, distance)
+        ahead = _distinct(ahead)
+    return steps
+
+
+def _distinct(jobs: Iterable[JobKey]) -> list[JobKey]:
+    return list(dict.fromkeys(jobs))

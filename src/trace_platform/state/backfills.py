@@ -1,0 +1,128 @@
+"""Backfills: ranges that a job works through once more, a few tasks at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+from uuid import UUID
+
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+
+_sql = load_queries(__file__)
+
+
+async def target(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> Row | None:
+    """The deployed job with its generation, and whether that is being replaced."""
+    row: Row | None = await _sql.target(tx, org_id=org_id, dag_name=dag_name, job_name=job_name)
+    return row
+
+
+async def upstream(tx: Tx, generation_id: UUID) -> list[Row]:
+    """The jobs that make what the generation reads."""
+    rows: list[Row] = await _sql.upstream(tx, generation_id=generation_id)
+    return rows
+
+
+async def each_s(tx: Tx, generation_id: UUID, event_ids: Sequence[int]) -> float | None:
+    """How long a task of it takes, as far as the past tells."""
+    found: float | None = await _sql.each_s(
+        tx, generation_id=generation_id, event_ids=list(event_ids)
+    )
+    return found
+
+
+async def begin(
+    tx: Tx,
+    backfill_id: UUID,
+    job: Row,
+    span: BlockRange,
+    event_ids: Sequence[int],
+    max_in_flight: int,
+    *,
+    force: bool,
+) -> bool:
+    """Whether there was none of this id."""
+    made = await _sql.begin(
+        tx,
+        id=backfill_id,
+        org_id=job["org_id"],
+        dag_name=job["dag_name"],
+        job_name=job["name"],
+        generation_id=job["generation_id"],
+        start=span.start,
+        end=span.end,
+        force=force,
+        max_in_flight=max_in_flight,
+        event_ids=list(event_ids),
+    )
+    return made is not None
+
+
+async def alive(tx: Tx) -> list[UUID]:
+    return [row["id"] for row in await _sql.alive(tx)]
+
+
+async def hold(tx: Tx, backfill_id: UUID) -> Row | None:
+    """One that has not ended, locked until the transaction ends; None when somebody has it."""
+    row: Row | None = await _sql.hold(tx, id=backfill_id)
+    return row
+
+
+async def in_flight(tx: Tx, backfill_id: UUID) -> int:
+    """How many of its tasks have not ended."""
+    found: int = await _sql.in_flight(tx, id=backfill_id)
+    return found
+
+
+async def strategy(tx: Tx, job_id: UUID) -> str | None:
+    found: str | None = await _sql.strategy(tx, job_id=job_id)
+    return found
+
+
+async def next_events(tx: Tx, backfill_id: UUID, limit: int) -> list[int]:
+    """The inputs that come next."""
+    found: list[int] | None = await _sql.next_events(tx, id=backfill_id, limit=limit)
+    return found or []
+
+
+async def advance(tx: Tx, backfill_id: UUID, events: int) -> None:
+    await _sql.advance(tx, id=backfill_id, events=events)
+
+
+async def finish(
+    tx: Tx, backfill_id: UUID, status: Literal["Completed", "Canceled"], because: str | None
+) -> None:
+    await _sql.finish(tx, id=backfill_id, status=status, because=because)
+
+
+async def lock(tx: Tx, org_id: UUID, backfill_id: UUID) -> Row | None:
+    """Its id and status, which nobody changes until the transaction ends."""
+    row: Row | None = await _sql.lock(tx, org_id=org_id, id=backfill_id)
+    return row
+
+
+async def set_status(tx: Tx, backfill_id: UUID, status: Literal["Running", "Paused"]) -> None:
+    await _sql.set_status(tx, id=backfill_id, status=status)
+
+
+async def cancel_tasks(tx: Tx, backfill_id: UUID) -> int:
+    """How many had not ended."""
+    canceled: int = await _sql.cancel_tasks(tx, id=backfill_id)
+    return canceled
+
+
+async def get(tx: Tx, org_id: UUID, backfill_id: UUID) -> Row | None:
+    rows = await _sql.listing(tx, org_id=org_id, id=backfill_id, dag_name=None, limit=1)
+    return rows[0] if rows else None
+
+
+async def listing(tx: Tx, org_id: UUID, dag_name: str | None, limit: int) -> list[Row]:
+    rows: list[Row] = await _sql.listing(tx, org_id=org_id, id=None, dag_name=dag_name, limit=limit)
+    return rows
+
+
+async def failed(tx: Tx, backfill_id: UUID, limit: int) -> list[Row]:
+    """Tasks of it that failed for good or were canceled."""
+    rows: list[Row] = await _sql.failed(tx, id=backfill_id, limit=limit)
+    return rows

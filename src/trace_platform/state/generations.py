@@ -1,0 +1,126 @@
+"""Generations: what a job makes while it means the same, and who is given what of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+
+_sql = load_queries(__file__)
+
+DatasetIds = Mapping[tuple[str, int], UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What generations have left to do. None of it: they are built."""
+
+    tasks: int
+    # Events on their way to become tasks.
+    routes: int
+    # Tasks that failed for good, or were canceled, and one of them.
+    failed: int
+    failed_task_id: UUID | None
+
+    @property
+    def done(self) -> bool:
+        return not (self.tasks or self.routes or self.failed)
+
+
+async def lock_routing(tx: Tx) -> None:
+    """Nothing is routed until the transaction ends."""
+    await _sql.lock_routing(tx)
+
+
+async def kept(tx: Tx, org_id: UUID, dag_name: str) -> list[Row]:
+    """Those of a DAG whose data was not purged."""
+    rows: list[Row] = await _sql.kept(tx, org_id=org_id, dag_name=dag_name)
+    return rows
+
+
+async def ensure(
+    tx: Tx,
+    org_id: UUID,
+    dag_name: str,
+    fingerprints: Mapping[str, str],
+    outputs: Mapping[str, int],
+    datasets: DatasetIds,
+) -> dict[str, UUID]:
+    """By job: the generation of its fingerprint, with its datasets, made when it is new."""
+    rows = await _sql.ensure_generations(
+        tx,
+        org_id=org_id,
+        dag_name=dag_name,
+        job_names=list(fingerprints),
+        fingerprints=list(fingerprints.values()),
+        outputs=[outputs[name] for name in fingerprints],
+        dataset_jobs=[job for job, _ in datasets],
+        dataset_indexes=[index for _, index in datasets],
+        dataset_uuids=list(datasets.values()),
+    )
+    return {row["job_name"]: row["id"] for row in rows}
+
+
+async def subscribe(tx: Tx, org_id: UUID) -> None:
+    """Route by the versions that are active or being built now. The caller holds the lock."""
+    await _sql.unsubscribe(tx, org_id=org_id)
+    await _sql.subscribe(tx, org_id=org_id)
+
+
+async def owe_missing(
+    tx: Tx, generation_ids: Sequence[UUID], again: UUID | None = None
+) -> dict[UUID, int]:
+    """How many events each of these was never given and is owed now. `again` names the occasion:
+    tasks that were made of them before it do not count. The caller holds the lock of routing."""
+    rows = await _sql.owe_missing(tx, generation_ids=list(generation_ids), again=again)
+    return {row["generation_id"]: row["events"] for row in rows}
+
+
+async def give_again(
+    tx: Tx,
+    org_id: UUID,
+    dag_name: str,
+    dataset_uuids: Sequence[UUID],
+    dataset_versions: Sequence[UUID],
+    again: UUID,
+) -> None:
+    """Other DAGs are given what they miss of these datasets, and of these versions everything:
+    they are current again, or for the first time."""
+    if dataset_versions:
+        await _sql.forget_inputs(
+            tx, org_id=org_id, dag_name=dag_name, dataset_versions=list(dataset_versions)
+        )
+    rows = await _sql.readers_elsewhere(
+        tx, org_id=org_id, dag_name=dag_name, dataset_uuids=list(dataset_uuids)
+    )
+    if rows:
+        await owe_missing(tx, [row["generation_id"] for row in rows], again)
+
+
+async def mark_built(tx: Tx, generation_ids: Sequence[UUID]) -> None:
+    await _sql.mark_built(tx, generation_ids=list(generation_ids))
+
+
+async def supersede_tasks(tx: Tx, generation_ids: Sequence[UUID], said: str) -> int:
+    """How many tasks had not ended: they do, and commit nothing any more."""
+    ended: int = await _sql.supersede_tasks(tx, generation_ids=list(generation_ids), said=said)
+    return ended
+
+
+async def revive_tasks(tx: Tx, generation_ids: Sequence[UUID]) -> None:
+    """What was superseded of these goes on; of those that were never built, also what failed."""
+    await _sql.revive_tasks(tx, generation_ids=list(generation_ids))
+
+
+async def hand_over_tasks(tx: Tx, definitions: Mapping[UUID, UUID]) -> None:
+    """From each definition of a job to the one that follows it."""
+    if definitions:
+        await _sql.hand_over_tasks(
+            tx, old_ids=list(definitions), new_ids=list(definitions.values())
+        )
+
+
+async def unfinished(tx: Tx, generation_ids: Sequence[UUID]) -> Unfinished:
+    return Unfinished(**await _sql.unfinished(tx, generation_ids=list(generation_ids)))

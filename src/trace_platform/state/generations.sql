@@ -1,0 +1,221 @@
+-- name: lock_routing!
+-- Whoever changes what is routed where waits for the events that are being routed, and they for him.
+-- A lock of its own statement: what follows sees all that was committed until then.
+SELECT pg_advisory_xact_lock(hashtextextended('routing', 0));
+
+-- name: kept
+-- The generations of a DAG whose data is there.
+SELECT id, job_name, fingerprint, built_at, created_at FROM generations
+ WHERE org_id = :org_id AND dag_name = :dag_name AND purged_at IS NULL;
+
+-- name: ensure_generations
+-- By job: the generation of this fingerprint, made with a version of each output when it is new.
+WITH asked AS (
+    SELECT * FROM unnest(:job_names::text[], :fingerprints::text[], :outputs::integer[])
+                  AS a (job_name, fingerprint, outputs)
+), made AS (
+    INSERT INTO generations (org_id, dag_name, job_name, fingerprint)
+    SELECT :org_id, :dag_name, job_name, fingerprint FROM asked
+        ON CONFLICT (org_id, dag_name, job_name, fingerprint) WHERE purged_at IS NULL DO NOTHING
+    RETURNING id, job_name
+), versions AS (
+    INSERT INTO dataset_versions (version, dataset_uuid, generation_id)
+    SELECT gen_random_uuid(), o.dataset_uuid, m.id
+      FROM made m JOIN asked a ON a.job_name = m.job_name
+     CROSS JOIN LATERAL generate_series(0, a.outputs - 1) AS n (output_index)
+      JOIN unnest(:dataset_jobs::text[], :dataset_indexes::integer[], :dataset_uuids::uuid[])
+           AS o (job_name, output_index, dataset_uuid)
+        ON o.job_name = a.job_name AND o.output_index = n.output_index
+    RETURNING version, dataset_uuid
+), first AS (
+    -- A dataset that is new has no other generation to point at.
+    INSERT INTO datasets (uuid, org_id, dag_name, job_name, output_index, current_version)
+    SELECT o.dataset_uuid, :org_id, :dag_name, o.job_name, o.output_index, v.version
+      FROM versions v
+      JOIN unnest(:dataset_jobs::text[], :dataset_indexes::integer[], :dataset_uuids::uuid[])
+           AS o (job_name, output_index, dataset_uuid) ON o.dataset_uuid = v.dataset_uuid
+        ON CONFLICT (uuid) DO NOTHING
+)
+SELECT job_name, id FROM made
+UNION ALL
+SELECT g.job_name, g.id
+  FROM generations g JOIN asked a ON a.job_name = g.job_name AND a.fingerprint = g.fingerprint
+ WHERE g.org_id = :org_id AND g.dag_name = :dag_name AND g.purged_at IS NULL;
+
+-- name: unsubscribe!
+DELETE FROM subscriptions WHERE org_id = :org_id;
+
+-- name: subscribe!
+-- What is routed where, from the versions that are active or being built. Of a version that is being
+-- built, and of what it replaces, the edges that lead into the part that is rebuilt are held.
+WITH live AS MATERIALIZED (
+    SELECT a.dag_name, a.dag_version_id, v.job_id, v.generation_id,
+           b.id IS NOT NULL AND NOT EXISTS (
+               SELECT FROM dag_version_jobs n
+                WHERE n.dag_version_id = b.to_version AND n.generation_id = v.generation_id) AS changes
+      FROM active_dags a
+      JOIN dag_version_jobs v ON v.dag_version_id = a.dag_version_id
+      LEFT JOIN deploys b ON b.org_id = a.org_id AND b.dag_name = a.dag_name
+                         AND b.status = 'Building'
+     WHERE a.org_id = :org_id
+    UNION ALL
+    SELECT b.dag_name, b.to_version, v.job_id, v.generation_id, true
+      FROM deploys b
+      JOIN dag_version_jobs v ON v.dag_version_id = b.to_version
+                             AND v.generation_id = ANY(b.building)
+     WHERE b.org_id = :org_id AND b.status = 'Building'
+), edges AS MATERIALIZED (
+    SELECT l.*, e.input_index, e.filter, d.uuid AS dataset_uuid, d.current_version,
+           CASE WHEN d.dag_name = l.dag_name THEN d.job_name END AS own_producer
+      FROM live l
+      JOIN jobs j ON j.id = l.job_id AND j.activation = 'reactive'
+      JOIN input_edges e ON e.job_id = j.id
+      JOIN datasets d ON d.uuid = coalesce(
+           (SELECT uuid FROM datasets n WHERE n.org_id = :org_id AND n.name = e.dataset_name),
+           e.dataset_uuid)
+), producers AS MATERIALIZED (
+    SELECT v.dag_version_id, j.name, v.generation_id, coalesce(l.changes, false) AS changes
+      FROM (SELECT DISTINCT dag_version_id FROM live) s
+      JOIN dag_version_jobs v ON v.dag_version_id = s.dag_version_id
+      JOIN jobs j ON j.id = v.job_id
+      LEFT JOIN live l ON l.dag_version_id = v.dag_version_id AND l.job_id = v.job_id
+)
+INSERT INTO subscriptions (dataset_version, generation_id, input_index, org_id, dataset_uuid, job_id,
+                           filter, held)
+SELECT coalesce(o.version, e.current_version), e.generation_id, e.input_index, :org_id,
+       e.dataset_uuid, e.job_id, e.filter, e.changes AND NOT coalesce(p.changes, false)
+  FROM edges e
+  LEFT JOIN producers p ON p.dag_version_id = e.dag_version_id AND p.name = e.own_producer
+  LEFT JOIN dataset_versions o ON o.generation_id = p.generation_id
+                              AND o.dataset_uuid = e.dataset_uuid;
+
+-- name: owe_missing
+-- What these generations were never given of what their inputs hold now is owed to the router: the
+-- current partitions, and the updates that no partition stands for. What was said to be invalid
+-- before a generation began is none of its business.
+WITH missing AS MATERIALIZED (
+    SELECT DISTINCT s.generation_id, e.id
+      FROM subscriptions s
+      JOIN jobs j ON j.id = s.job_id
+      JOIN generations g ON g.id = s.generation_id
+     CROSS JOIN LATERAL current_events(s.dataset_version, NULL) e
+     WHERE s.generation_id = ANY(:generation_ids) AND e.routed_at IS NOT NULL
+       AND (e.invalidation_id IS NULL OR e.recorded_at >= g.created_at)
+       AND (j.execution_strategy <> 'PerPartition' OR e.partition_key IS NOT NULL)
+       AND NOT EXISTS (SELECT FROM task_inputs i
+                        WHERE i.event_id = e.id AND i.generation_id = s.generation_id)
+), owed AS (
+    INSERT INTO outbox (kind, payload)
+    SELECT 'route', jsonb_build_object('event_ids', jsonb_agg(id ORDER BY id),
+                                       'generation_id', generation_id)
+                    || CASE WHEN :again::uuid IS NULL THEN '{}'
+                            ELSE jsonb_build_object('again', :again::uuid) END
+      FROM (SELECT id, generation_id,
+                   (row_number() OVER (PARTITION BY generation_id ORDER BY id) - 1) / 500 AS chunk
+              FROM missing) c
+     GROUP BY generation_id, chunk
+)
+SELECT generation_id, count(*) AS events FROM missing GROUP BY generation_id;
+
+-- name: forget_inputs!
+-- Other DAGs are given these versions of datasets once more: another was current in between, and what
+-- they made of these was replaced.
+DELETE FROM task_inputs
+ WHERE event_id = ANY(ARRAY(SELECT id FROM events WHERE dataset_version = ANY(:dataset_versions)))
+   AND generation_id NOT IN (SELECT id FROM generations
+                              WHERE org_id = :org_id AND dag_name = :dag_name);
+
+-- name: readers_elsewhere
+-- The generations of other DAGs that read these datasets.
+SELECT DISTINCT s.generation_id
+  FROM subscriptions s JOIN generations g ON g.id = s.generation_id
+ WHERE s.org_id = :org_id AND s.dataset_uuid = ANY(:dataset_uuids) AND g.dag_name <> :dag_name;
+
+-- name: mark_built!
+UPDATE generations SET built_at = clock_timestamp()
+ WHERE id = ANY(:generation_ids) AND built_at IS NULL;
+
+-- name: supersede_tasks!
+-- What has not ended of these generations ends: at once, or with the next heartbeat. Whatever a
+-- running attempt still reports commits nothing.
+UPDATE tasks
+   SET superseded = true, absorbs = NULL, pending_backpressure = false, reaped_at = NULL,
+       next_retry_at = NULL,
+       cancel_requested_at = CASE WHEN status = 'Running' THEN clock_timestamp() END,
+       status = CASE WHEN status = 'Running' THEN 'Running' ELSE 'Canceled' END,
+       completed_at = CASE WHEN status = 'Running' THEN completed_at ELSE clock_timestamp() END,
+       error_code = CASE WHEN status = 'Running' THEN error_code ELSE 'superseded' END,
+       error_message = CASE WHEN status = 'Running' THEN error_message ELSE :said END
+ -- Compared as text: by the index of identities all that the generation ever did would be read.
+ WHERE id = ANY(ARRAY(SELECT id FROM live_tasks
+                       WHERE generation_id::text = ANY(:generation_ids::text[]) ORDER BY id))
+   -- One that ended while this waited for its row has ended.
+   AND (status IN ('Queued', 'Running') OR next_retry_at IS NOT NULL);
+
+-- name: revive_tasks!
+-- Their generation counts again: what had been superseded goes on. Of one that was never built, what
+-- failed gets another try.
+WITH again AS (
+    UPDATE tasks
+       SET superseded = false, cancel_requested_at = NULL,
+           status = CASE WHEN status = 'Running' THEN 'Running' ELSE 'Queued' END,
+           forgiven = CASE WHEN status = 'Running' THEN forgiven ELSE attempt END,
+           completed_at = NULL, error_code = NULL, error_message = NULL, announcements = 0,
+           queued_at = clock_timestamp(),
+           announce_again_at = clock_timestamp() + interval '1 minute'
+     WHERE id = ANY(ARRAY(
+           SELECT id FROM tasks WHERE status = 'Running' AND superseded AND dedupe_key <> 'run'
+              AND generation_id::text = ANY(:generation_ids::text[])
+            UNION ALL
+           SELECT id FROM tasks
+            WHERE status IN ('Failed', 'Canceled') AND next_retry_at IS NULL AND dedupe_key <> 'run'
+              AND (superseded OR generation_id = ANY(ARRAY(
+                       SELECT id FROM generations
+                        WHERE id = ANY(:generation_ids::uuid[]) AND built_at IS NULL)))
+              AND generation_id = ANY(:generation_ids::uuid[])
+            ORDER BY id))
+    RETURNING id, runtime, status
+)
+INSERT INTO outbox (kind, payload)
+SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id))
+  FROM (SELECT id, runtime, (row_number() OVER (PARTITION BY runtime ORDER BY id) - 1) / 500 AS chunk
+          FROM again WHERE status = 'Queued') c
+ GROUP BY runtime, chunk;
+
+-- name: hand_over_tasks!
+-- The same generation under another definition: what has not ended goes on under that one. A source
+-- that runs ends its attempt first.
+UPDATE tasks t
+   SET job_id = n.new_id,
+       -- One that was less urgent than its job still is.
+       priority = CASE WHEN t.priority > o.priority THEN greatest(j.priority, t.priority)
+                       ELSE j.priority END,
+       drain_requested_at = CASE WHEN j.activation = 'source' AND t.status = 'Running'
+                                 THEN clock_timestamp() END
+  FROM unnest(:old_ids::uuid[], :new_ids::uuid[]) AS n (old_id, new_id), jobs o, jobs j
+ WHERE t.job_id = n.old_id AND o.id = n.old_id AND j.id = n.new_id
+   AND t.id = ANY(ARRAY(SELECT id FROM live_tasks WHERE job_id = ANY(:old_ids) ORDER BY id));
+
+-- name: unfinished^
+-- What these generations have left to do, and what of them failed for good. The run of a source has
+-- no end, and begins when its version is active.
+SELECT (SELECT count(*) FROM live_tasks
+         WHERE generation_id::text = ANY(:generation_ids::text[]) AND dedupe_key <> 'run') AS tasks,
+       (SELECT count(*) FROM outbox o
+         WHERE o.kind = 'route'
+           AND (o.payload->>'generation_id' = ANY(:generation_ids::text[])
+                OR EXISTS (SELECT FROM jsonb_array_elements_text(
+                               CASE WHEN jsonb_typeof(o.payload->'event_ids') = 'array'
+                                    THEN o.payload->'event_ids' END) owed (id)
+                             JOIN events e ON e.id = owed.id::bigint
+                             JOIN dataset_versions v ON v.version = e.dataset_version
+                            WHERE v.generation_id = ANY(:generation_ids::uuid[])))) AS routes,
+       coalesce(array_length(f.ids, 1), 0) AS failed, f.ids[1] AS failed_task_id
+  FROM (SELECT array_agg(id ORDER BY id) AS ids FROM tasks
+         WHERE status IN ('Failed', 'Canceled') AND next_retry_at IS NULL AND NOT superseded
+           AND error_code IS DISTINCT FROM 'dropped_by_backpressure'
+           -- What was built before may have failures of its own, and served with them.
+           AND dedupe_key <> 'run'
+           AND generation_id = ANY(ARRAY(
+               SELECT id FROM generations
+                WHERE id = ANY(:generation_ids::uuid[]) AND built_at IS NULL))) f;

@@ -1,0 +1,91 @@
+"""What a generation works through: its inputs of a range, how far it is with them, and the tasks
+that do some of them once more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+
+_sql = load_queries(__file__)
+
+# Of one task that takes its inputs together: they travel in one message.
+MAX_INPUTS = 1_000
+MAX_STEPS = 50
+
+
+async def share_routing(tx: Tx) -> None:
+    """What is routed where stays as it is until the transaction ends."""
+    await _sql.share_routing(tx)
+
+
+async def generation_of(tx: Tx, dataset_version: UUID) -> UUID:
+    """The generation that makes this version of a dataset."""
+    found: UUID = await _sql.generation_of(tx, dataset_version=dataset_version)
+    return found
+
+
+async def overlapping(tx: Tx, generation_id: UUID, span: BlockRange) -> list[Row]:
+    """The inputs that hold some of the range now."""
+    rows: list[Row] = await _sql.overlapping(
+        tx, generation_id=generation_id, start=span.start, end=span.end
+    )
+    return rows
+
+
+async def of_partition(tx: Tx, generation_id: UUID, partition_key: str) -> list[Row]:
+    rows: list[Row] = await _sql.of_partition(
+        tx, generation_id=generation_id, partition_key=partition_key
+    )
+    return rows
+
+
+async def whole(tx: Tx, dataset_versions: Sequence[UUID], span: BlockRange) -> BlockRange:
+    """The range with all of every partition that it cuts. Of datasets whose borders hardly ever
+    meet it is as far as that took us: a task for it says what it overlaps."""
+    for _ in range(MAX_STEPS):
+        row = await _sql.whole(
+            tx, dataset_versions=list(dataset_versions), start=span.start, end=span.end
+        )
+        wider = BlockRange(row["start"], row["end"])
+        if wider == span:
+            break
+        # Of another dataset it may cut others now.
+        span = wider
+    return span
+
+
+async def states(tx: Tx, generation_id: UUID, event_ids: Sequence[int]) -> dict[int, str]:
+    """By input: done, under_way, or due."""
+    rows = await _sql.states(tx, generation_id=generation_id, event_ids=list(event_ids))
+    return {row["event_id"]: row["state"] for row in rows}
+
+
+async def redo(
+    tx: Tx,
+    generation_id: UUID,
+    event_ids: Sequence[int],
+    suffix: str,
+    *,
+    rank: int = 0,
+    invalidation_id: UUID | None = None,
+    backfill_id: UUID | None = None,
+) -> list[UUID]:
+    """The tasks that are new: one per input and suffix, no more urgent than this rank."""
+    if not event_ids:
+        return []
+    await _sql.let_hash(tx, allowed="on")
+    rows = await _sql.redo(
+        tx,
+        generation_id=generation_id,
+        event_ids=list(event_ids),
+        suffix=suffix,
+        rank=rank,
+        invalidation_id=invalidation_id,
+        backfill_id=backfill_id,
+        max_inputs=MAX_INPUTS,
+    )
+    await _sql.let_hash(tx, allowed="off")
+    return [row["id"] for row in rows]

@@ -1,0 +1,166 @@
+-- name: share_routing!
+-- Like whoever routes: what is routed where does not change meanwhile.
+SELECT pg_advisory_xact_lock_shared(hashtextextended('routing', 0));
+
+-- name: overlapping
+-- What a generation reads of a range now: the current partitions of its inputs, and of the updates
+-- that no partition stands for the last of each key. What was said to be invalid is no scope.
+WITH read AS MATERIALIZED (
+    SELECT DISTINCT dataset_version, dataset_uuid FROM subscriptions
+     WHERE generation_id = :generation_id
+)
+SELECT DISTINCT ON (r.dataset_version, e.partition_key)
+       e.id AS event_id, r.dataset_uuid, r.dataset_version, e.partition_key,
+       e.range_start AS start, e.range_end AS "end", e.rows, e.bytes
+  FROM read r CROSS JOIN LATERAL (
+       SELECT e.id, p.partition_key, p.range_start, p.range_end, p.row_count AS rows,
+              p.byte_count AS bytes, 0 AS place
+         FROM partition_versions p
+         JOIN events e ON e.dataset_version = p.dataset_version
+                      AND e.identity = 'partition:' || p.partition_key || '@' || p.id
+        WHERE p.dataset_version = r.dataset_version AND p.superseded_at IS NULL
+          AND p.range_start <= :end AND p.range_end >= :start
+          -- Disjoint ranges: nothing before the last one that starts no later can reach ours.
+          AND p.range_start >= coalesce((
+              SELECT range_start FROM partition_versions
+               WHERE dataset_version = r.dataset_version AND superseded_at IS NULL
+                 AND range_start <= :start
+               ORDER BY range_start DESC LIMIT 1), :start)
+          AND e.routed_at IS NOT NULL
+       UNION ALL
+       SELECT e.id, e.partition_key, e.range_start, e.range_end, 0, 0, 1
+         FROM events e
+        WHERE e.dataset_version = r.dataset_version AND e.materialisation IS NULL
+          AND e.partition_key IS NOT NULL
+          AND e.range_start <= :end AND e.range_end >= :start
+          AND e.invalidation_id IS NULL AND e.routed_at IS NOT NULL) e
+ ORDER BY r.dataset_version, e.partition_key, e.place, e.id DESC;
+
+-- name: of_partition
+-- The same, of a partition that is no range.
+WITH read AS MATERIALIZED (
+    SELECT DISTINCT dataset_version, dataset_uuid FROM subscriptions
+     WHERE generation_id = :generation_id
+)
+SELECT DISTINCT ON (r.dataset_version)
+       e.id AS event_id, r.dataset_uuid, r.dataset_version, e.partition_key,
+       e.range_start AS start, e.range_end AS "end", e.rows, e.bytes
+  FROM read r CROSS JOIN LATERAL (
+       SELECT e.id, p.partition_key, p.range_start, p.range_end, p.row_count AS rows,
+              p.byte_count AS bytes, 0 AS place
+         FROM partition_versions p
+         JOIN events e ON e.dataset_version = p.dataset_version
+                      AND e.identity = 'partition:' || p.partition_key || '@' || p.id
+        WHERE p.dataset_version = r.dataset_version AND p.superseded_at IS NULL
+          AND p.partition_key = :partition_key AND e.routed_at IS NOT NULL
+       UNION ALL
+       SELECT e.id, e.partition_key, e.range_start, e.range_end, 0, 0, 1
+         FROM events e
+        WHERE e.dataset_version = r.dataset_version AND e.materialisation IS NULL
+          AND e.partition_key IS NOT NULL
+          AND e.partition_key = :partition_key
+          AND e.invalidation_id IS NULL AND e.routed_at IS NOT NULL) e
+ ORDER BY r.dataset_version, e.place, e.id DESC;
+
+-- name: whole^
+-- The range, widened to the partitions that it cuts: a partition is made as a whole.
+SELECT least(:start, min(p.range_start)) AS start, greatest(:end, max(p.range_end)) AS "end"
+  FROM unnest(ARRAY[:start, :end]::bigint[]) AS border (block)
+ CROSS JOIN unnest(:dataset_versions::uuid[]) AS v (version)
+ CROSS JOIN LATERAL (
+       SELECT range_start, range_end
+         FROM (SELECT range_start, range_end FROM partition_versions
+                WHERE dataset_version = v.version AND superseded_at IS NULL
+                  AND range_start <= border.block
+                ORDER BY range_start DESC LIMIT 1) last_before
+        WHERE range_end >= border.block) p;
+
+-- name: states
+-- How far a generation is with each of these inputs. A task that is forgotten ended long ago.
+SELECT e.id AS event_id,
+       CASE WHEN EXISTS (
+                SELECT FROM data_invalidations d
+                 WHERE d.processed_at IS NULL
+                   AND d.dataset_version = ANY(ARRAY(
+                       SELECT version FROM dataset_versions WHERE generation_id = :generation_id
+                       UNION ALL SELECT e.dataset_version))
+                   AND (d.range_start <= e.range_end AND d.range_end >= e.range_start
+                        OR d.partition_key = e.partition_key)) THEN 'due'
+            WHEN NOT EXISTS (SELECT FROM task_inputs i WHERE i.event_id = e.id
+                                AND i.generation_id = :generation_id) THEN 'due'
+            ELSE coalesce((
+                SELECT CASE WHEN t.status = 'Completed' THEN 'done'
+                            WHEN t.status IN ('Queued', 'Running') OR t.next_retry_at IS NOT NULL
+                            THEN 'under_way' ELSE 'due' END
+                  FROM tasks t
+                 WHERE t.id = (SELECT i.task_id FROM task_inputs i WHERE i.event_id = e.id
+                                  AND i.generation_id = :generation_id)), 'done') END AS state
+  FROM events e WHERE e.id = ANY(:event_ids);
+
+-- name: let_hash!
+-- The statement that makes tasks joins what it just made with itself, which no index helps.
+SELECT set_config('enable_hashjoin', :allowed, true);
+
+-- name: redo
+-- Tasks that work through these inputs once more, announced like any others. A job that takes its
+-- inputs together has one task for them. The memo points at them: they are what tells from now on
+-- whether the generation is up to date.
+WITH given AS MATERIALIZED (
+    SELECT DISTINCT ON (e.id) e.id AS event_id, s.generation_id, j.id AS job_id, j.org_id,
+           greatest(j.priority, :rank) AS priority, j.runtime, j.pressure_mode,
+           e.dataset_version || ':' || e.identity || :suffix AS dedupe_key,
+           j.execution_strategy IS NOT DISTINCT FROM 'Bulk' AS together,
+           jsonb_strip_nulls(jsonb_build_object(
+               'input_index', s.input_index, 'dataset_uuid', e.dataset_uuid,
+               'dataset_version', e.dataset_version, 'cursor', e.cursor,
+               'partition_key', e.partition_key, 'start', e.range_start, 'end', e.range_end,
+               'invalidation', :invalidation_id::uuid))
+           || CASE WHEN s.filter IS NULL THEN '{}' ELSE jsonb_build_object('where', s.filter) END
+               AS input
+      FROM events e
+      JOIN subscriptions s ON s.dataset_version = e.dataset_version
+                          AND s.generation_id = :generation_id
+      JOIN jobs j ON j.id = s.job_id
+     WHERE e.id = ANY(:event_ids)
+     ORDER BY e.id, s.input_index
+), pieces AS MATERIALIZED (
+    SELECT g.*, first_value(dedupe_key) OVER (PARTITION BY piece ORDER BY event_id) AS piece_key
+      FROM (SELECT *, CASE WHEN together
+                           THEN (row_number() OVER (ORDER BY event_id) - 1) / :max_inputs
+                           ELSE event_id END AS piece FROM given) g
+), made AS (
+    INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs,
+                       pending_backpressure, backfill_id)
+    SELECT p.org_id, p.job_id, p.generation_id, p.piece_key, p.runtime, p.priority,
+           jsonb_agg(p.input ORDER BY p.event_id),
+           coalesce(p.pressure_mode = 'pause'
+                    AND (SELECT from_rank FROM job_pressure WHERE job_id = p.job_id) <= p.priority,
+                    false),
+           :backfill_id
+      FROM pieces p
+     GROUP BY p.piece, p.org_id, p.job_id, p.generation_id, p.piece_key, p.runtime, p.priority,
+              p.pressure_mode
+     ORDER BY min(p.event_id)
+        ON CONFLICT (generation_id, dedupe_key) DO NOTHING
+    RETURNING id, job_id, generation_id, dedupe_key, runtime, pending_backpressure
+), ready AS (
+    SELECT m.id, m.runtime, j.max_concurrency, row_number() OVER (ORDER BY m.id) AS n
+      FROM made m JOIN jobs j ON j.id = m.job_id WHERE NOT m.pending_backpressure
+), announced AS (
+    INSERT INTO outbox (kind, payload)
+    SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id ORDER BY id))
+      FROM (SELECT id, runtime, (row_number() OVER (PARTITION BY runtime ORDER BY id) - 1) / 500
+                   AS chunk
+              FROM ready WHERE max_concurrency IS NULL OR n <= max_concurrency) c
+     GROUP BY runtime, chunk
+), memo AS (
+    INSERT INTO task_inputs (event_id, generation_id, task_id)
+    SELECT p.event_id, p.generation_id, m.id
+      FROM pieces p JOIN made m ON m.dedupe_key = p.piece_key
+     ORDER BY p.event_id
+        ON CONFLICT (event_id, generation_id) DO UPDATE SET task_id = excluded.task_id
+)
+SELECT id FROM made ORDER BY id;
+
+-- name: generation_of$
+SELECT generation_id FROM dataset_versions WHERE version = :dataset_version;

@@ -1,0 +1,116 @@
+"""Sources that run by themselves: runs without end, schedules, and calls from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+
+_sql = load_queries(__file__)
+
+
+async def hold_routes(tx: Tx) -> None:
+    """No other version becomes active until the transaction ends."""
+    await _sql.hold_routes(tx)
+
+
+async def due_runs(tx: Tx, well_s: float) -> list[Row]:
+    """Sources whose run needs something, and what: `due` is make, restart, wait, forgive or adopt.
+    An attempt that ran for `well_s` forgives those before it."""
+    rows: list[Row] = await _sql.due_runs(tx, well_s=well_s)
+    return rows
+
+
+async def make_runs(tx: Tx, runs: Sequence[Row]) -> int:
+    made = await _sql.make_runs(
+        tx,
+        org_ids=[run["org_id"] for run in runs],
+        generation_ids=[run["generation_id"] for run in runs],
+        **_definitions(runs),
+    )
+    return len(made)
+
+
+async def restart_runs(tx: Tx, runs: Sequence[Row]) -> int:
+    """Queued again at once, under the active definition."""
+    return len(await _sql.restart_runs(tx, **_ends(runs), **_definitions(runs)))
+
+
+async def delay_runs(tx: Tx, runs: Sequence[Row], retry_base_s: float) -> int:
+    """Queued again after a pause that grows with every attempt that was not forgiven."""
+    delayed = await _sql.delay_runs(
+        tx, **_ends(runs), **_definitions(runs), retry_base_s=retry_base_s
+    )
+    return len(delayed)
+
+
+async def forgive_runs(tx: Tx, runs: Sequence[Row]) -> int:
+    return len(await _sql.forgive_runs(tx, **_ends(runs)))
+
+
+async def adopt_runs(tx: Tx, runs: Sequence[Row]) -> int:
+    return len(await _sql.adopt_runs(tx, **_ends(runs), **_definitions(runs)))
+
+
+async def begin_ticks(tx: Tx) -> int:
+    """How many schedules count from now on: new ones, and changed ones."""
+    return len(await _sql.begin_ticks(tx))
+
+
+async def schedules(tx: Tx, org_id: UUID) -> list[Row]:
+    rows: list[Row] = await _sql.schedules(tx, org_id=org_id)
+    return rows
+
+
+async def now(tx: Tx) -> datetime:
+    moment: datetime = await _sql.now(tx)
+    return moment
+
+
+async def hold_ticks(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> Row | None:
+    """The newest tick and the time, locked; None when the schedule does not count yet."""
+    row: Row | None = await _sql.hold_ticks(tx, org_id=org_id, dag_name=dag_name, job_name=job_name)
+    return row
+
+
+async def move_ticks(
+    tx: Tx, org_id: UUID, dag_name: str, job_name: str, last_tick: datetime
+) -> None:
+    """Never back."""
+    await _sql.move_ticks(
+        tx, org_id=org_id, dag_name=dag_name, job_name=job_name, last_tick=last_tick
+    )
+
+
+async def listing(tx: Tx, org_id: UUID) -> list[Row]:
+    rows: list[Row] = await _sql.listing(tx, org_id=org_id)
+    return rows
+
+
+async def leaving(tx: Tx, org_id: UUID) -> list[Row]:
+    """Runs that gave way to another version and have not ended yet."""
+    rows: list[Row] = await _sql.leaving(tx, org_id=org_id)
+    return rows
+
+
+async def hook(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> Row | None:
+    row: Row | None = await _sql.hook(tx, org_id=org_id, dag_name=dag_name, job_name=job_name)
+    return row
+
+
+def _ends(runs: Sequence[Row]) -> dict[str, list[Any]]:
+    return {
+        "run_ids": [run["run_id"] for run in runs],
+        "attempts": [run["attempt"] for run in runs],
+    }
+
+
+def _definitions(runs: Sequence[Row]) -> dict[str, list[Any]]:
+    return {
+        "job_ids": [run["job_id"] for run in runs],
+        "runtimes": [run["runtime"] for run in runs],
+        "priorities": [run["priority"] for run in runs],
+    }

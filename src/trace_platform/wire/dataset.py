@@ -1,0 +1,212 @@
+"""Datasets as users see them: what there is, where it comes from, whether it is up to date."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from trace_platform.wire.control import Reason
+from trace_platform.wire.task import Strict
+
+# stale: there is something to do, and it will be done. blocked: not unless somebody acts.
+DatasetState = Literal["fresh", "stale", "blocked"]
+Direction = Literal["up", "down", "both"]
+
+# Gaps that are named.
+MAX_GAPS = 20
+
+
+class DatasetEntry(Strict):
+    # Its published name, or DAG.JOB.OUTPUT.
+    dataset: str
+    # None unless it is published.
+    name: str | None
+    dataset_uuid: UUID
+    # Who writes it, as DAG.JOB.
+    producer: str
+    output_index: int
+    # The generation that readers see.
+    dataset_version: UUID
+    partitions: int
+    rows: int
+    bytes: int
+    # Of the newest commit or event of that generation; None when there was none.
+    newest_at: datetime | None
+    age_s: float | None
+    state: DatasetState
+
+
+class DatasetEntries(Strict):
+    datasets: list[DatasetEntry]
+
+
+class BlockGap(Strict):
+    """Blocks that no partition has, both included."""
+
+    start: int
+    end: int
+
+
+class DatasetDetail(DatasetEntry):
+    # The first reason of its state, as `trace why` says it.
+    answer: str
+    description: str | None
+    storage: str
+    write_mode: str | None
+    # By name: type, description, from.
+    columns: dict[str, dict[str, Any]] | None
+    pii: list[str]
+    max_age_s: float | None
+    # All outputs of the job have it in common.
+    generation_id: UUID
+    generations: int
+    # Where the files of the current generation are.
+    location: str
+    # Of a dataset that is a table: how far it goes.
+    table: str | None
+    cursor: int | None
+    first_block: int | None
+    last_block: int | None
+    gap_count: int
+    # The first of them.
+    gaps: list[BlockGap]
+    # Datasets that its producer reads, and jobs that read it.
+    upstream: list[str]
+    downstream: list[str]
+
+
+class DatasetVersion(Strict):
+    """A generation of a dataset."""
+
+    dataset_version: UUID
+    generation_id: UUID
+    # What readers see.
+    current: bool
+    # Of an active version of the DAG.
+    active: bool
+    building: bool
+    created_at: datetime
+    built_at: datetime | None
+    purged_at: datetime | None
+    # Versions of the DAG that can only be rolled back to while it is there.
+    dag_versions: list[UUID]
+    partitions: int
+    rows: int
+    bytes: int
+
+
+class DatasetVersions(Strict):
+    dataset: str
+    versions: list[DatasetVersion]
+
+
+class Partition(Strict):
+    partition_key: str
+    start: int | None
+    end: int | None
+    rows: int
+    bytes: int
+    files: int
+    committed_at: datetime
+    # None when no task wrote it: a webhook's delivery.
+    task_id: UUID | None
+    attempt: int | None
+
+
+class Partitions(Strict):
+    dataset: str
+    dataset_version: UUID
+    partitions: list[Partition]
+    # Give it as `after` for what follows; None at the end.
+    next: str | None
+
+
+class LineageNode(Strict):
+    # A dataset's name or DAG.JOB.OUTPUT, DAG.JOB, or DATASET.COLUMN.
+    id: str
+    kind: Literal["dataset", "job", "column"]
+    # Who writes it or what it is, as DAG.JOB; None of a column that nobody publishes.
+    producer: str | None
+    # False: no active version of a DAG has it.
+    active: bool = True
+
+
+class LineageEdge(Strict):
+    """Data flows from one node to the other."""
+
+    source: str
+    target: str
+
+
+class Lineage(Strict):
+    subject: str
+    direction: Direction
+    nodes: list[LineageNode]
+    edges: list[LineageEdge]
+    # There is more beyond the depth that was asked for.
+    truncated: bool
+
+
+class DatasetReason(Reason):
+    # fresh: worth knowing, and no reason to wait.
+    level: DatasetState
+    # Where upstream, as DAG.JOB or a dataset, and how many jobs away; 0 is the dataset's own.
+    at: str
+    steps: int
+
+
+class DatasetWhy(Strict):
+    """Whether a dataset is up to date, and what keeps it from being so."""
+
+    dataset: str
+    dataset_uuid: UUID
+    dataset_version: UUID
+    producer: str
+    state: DatasetState
+    # One sentence.
+    answer: str
+    # What blocks comes first; of those alike, the one furthest upstream: the cause of the others.
+    reasons: list[DatasetReason]
+    age_s: float | None
+    max_age_s: float | None
+
+
+class PurgeRequest(Strict):
+    # Generations of the dataset: each with all outputs of its job.
+    versions: list[UUID] = Field(min_length=1, max_length=1000)
+
+
+class PurgedGeneration(Strict):
+    """What a purge deletes of one generation: all outputs of its job."""
+
+    dataset_version: UUID
+    generation_id: UUID
+    created_at: datetime
+    # Why it cannot go. None: it can.
+    in_use: str | None
+    # It was purged before; only files may be left of it.
+    purged_at: datetime | None
+    datasets: list[str]
+    partitions: int
+    rows: int
+    bytes: int
+    files: int
+    # Versions of the DAG that can then not be rolled back to.
+    dag_versions: list[UUID]
+
+
+class PurgePlan(Strict):
+    dataset: str
+    producer: str
+    generations: list[PurgedGeneration]
+
+
+class PurgeResponse(Strict):
+    dataset: str
+    # Generations of the dataset that are gone now.
+    purged: list[UUID]
+    # Objects that were deleted by this call.
+    objects: int

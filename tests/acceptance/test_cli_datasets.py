@@ -1,0 +1,122 @@
+"""What a user sees of datasets through the command, on a whole instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+
+from tests.acceptance.test_cli_engine import trace
+from tests.support.stack import Stack, wait_for
+from tests.support.stack import trace as start_trace
+from trace_platform.app import control_client, dataset_client
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+
+DAG = """
+name: work
+jobs:
+  - { name: request, activation: source, source: { kind: manual } }
+  - name: echo
+    activation: reactive
+    runtime: ecs_platform
+    operator: no_op
+    inputs: [{ from: { job: request } }]
+    config: { emit: true }
+publish:
+  requests: { from: { job: request } }
+  echoes:
+    from: { job: echo }
+    description: What was asked for.
+    schema: { block: { type: int64, from: [requests.block] } }
+"""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    home = tmp_path_factory.mktemp("cli-datasets") / "home"
+    home.mkdir()
+    (home / "config.toml").write_text("[worker]\nprewarm = false\n")
+    with start_trace(home, "up") as running:
+        wait_for("the instance", lambda: "is ready in" in running.text())
+        wait_for("a worker", lambda: control_client.queues(running.home).workers)
+        assert trace(running, "datasets", "list").out.startswith("nothing is published")
+        # Two generations of echo.
+        for yaml in (DAG.replace("emit: true", "emit: false"), DAG):
+            control_client.deploy(running.home, yaml, "work.yaml")
+        control_client.trigger(running.home, "work", "request", 0, 9)
+        wait_for("the echo", lambda: dataset_client.dataset(running.home, "echoes").age_s)
+        yield running
+
+
+def test_datasets_are_listed_shown_and_explained(stack: Stack) -> None:
+    listed = trace(stack, "datasets", "list").out
+    assert "echoes" in listed
+    assert "work.echo" in listed
+    assert "fresh" in listed
+    assert "work.echo.0" not in trace(stack, "datasets", "list", "--all").out, "it has a name"
+    shown = trace(stack, "datasets", "show", "echoes").out
+    for words in ("What was asked for.", "work.echo, output 0", "requests.block", "int64"):
+        assert words in shown
+    assert trace(stack, "datasets", "show", "echoes", "--json").json["state"] == "fresh"
+    assert trace(stack, "why", "echoes").out.startswith("echoes is fresh")
+    assert trace(stack, "why", "echoes", "--json").json["reasons"][0]["code"] == "fresh"
+    assert "no partitions" in trace(stack, "datasets", "partitions", "echoes").out
+
+
+def test_a_paused_job_is_why(stack: Stack) -> None:
+    trace(stack, "pause", "work.request", "--reason", "a test")
+    try:
+        said = trace(stack, "why", "echoes").out
+    finally:
+        trace(stack, "resume", "work.request")
+    assert said.startswith("echoes is blocked: work.request is paused")
+    assert "→ trace resume work.request" in said
+
+
+def test_lineage_is_drawn_as_a_tree_a_diagram_and_json(stack: Stack) -> None:
+    tree = trace(stack, "datasets", "lineage", "echoes").out
+    assert "└─ (work.echo)" in tree
+    assert "   └─ requests" in tree
+    diagram = trace(stack, "datasets", "lineage", "echoes", "--format", "mermaid").out
+    assert diagram.startswith("flowchart LR")
+    found = trace(stack, "datasets", "lineage", "echoes", "--format", "json").json
+    assert found["subject"] == "echoes"
+    column = trace(stack, "datasets", "lineage", "echoes", "--column", "block").out
+    assert "└─ requests.block" in column
+
+
+def test_an_old_generation_is_purged_once_it_was_agreed_to(stack: Stack) -> None:
+    versions = trace(stack, "datasets", "versions", "echoes", "--json").json["versions"]
+    current, old = (version["dataset_version"] for version in versions)
+    assert "current" in trace(stack, "datasets", "versions", "echoes").out
+    refused = trace(stack, "datasets", "purge", "echoes", "--generation", current, "--yes")
+    assert (refused.code, "[dataset_in_use]" in refused.err) == (1, True), refused.err
+    assert "nothing to purge" in trace(stack, "datasets", "purge", "echoes").out
+    with mock.patch("typer.confirm", return_value=False):
+        declined = trace(stack, "datasets", "purge", "echoes", "--keep", "1")
+    assert (declined.code, "1 would go" in declined.out) == (1, True)
+    done = trace(stack, "datasets", "purge", "echoes", "--keep", "1", "--yes")
+    assert "1 purged" in done.out, done.err
+    shown = trace(stack, "datasets", "versions", "echoes", "--json").json["versions"]
+    assert {v["dataset_version"]: bool(v["purged_at"]) for v in shown} == {
+        current: False,
+        old: True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("show", "echo"), "did you mean echoes?"),
+        (("lineage", "work.ecko"), "did you mean work.echo?"),
+        (("lineage", "echoes", "--column", "blok"), "did you mean block?"),
+        (("purge", "echoes", "--keep", "1", "--generation", "abcd"), "give one of"),
+        (("partitions", "echoes", "--at", "00000000"), "trace datasets versions echoes"),
+    ],
+)
+def test_what_cannot_be_is_said_plainly(stack: Stack, arguments: tuple[str], words: str) -> None:
+    said = trace(stack, "datasets", *arguments)
+    assert said.code in (1, 2)
+    assert words in said.err

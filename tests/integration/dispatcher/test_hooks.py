@@ -1,0 +1,220 @@
+"""Deliveries of webhooks: one file, one partition and one event each, whatever is repeated."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.control_plane import HOOK_SECRET, ControlPlane
+from trace_platform.dispatcher.deploy_dag import deploy_dag
+from trace_platform.dispatcher.pause_job import pause_job
+from trace_platform.dispatcher.receive_hook import Delivery, Receiving, receive_hook
+from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
+from trace_platform.domain.errors import BadInput, JobOnHold
+from trace_platform.domain.webhook_signature import sign, signing_key
+from trace_platform.wire.control import PauseRequest
+
+pytestmark = pytest.mark.anyio
+
+DAG = """
+name: hooked
+jobs:
+  - name: calls
+    activation: source
+    source: { kind: webhook, secret: hook_key }
+  - name: react
+    activation: reactive
+    runtime: ecs_platform
+    operator: no_op
+    inputs: [{ from: { job: calls } }]
+"""
+KEY = signing_key(HOOK_SECRET)
+
+
+def receiving(plane: ControlPlane, store: Any = None) -> Receiving:
+    me = plane.me
+    return Receiving(me.state, store or me.store, me.grants.bucket, me.org_id, me.secrets.named)
+
+
+def delivery(plane: ControlPlane, webhook_id: str, body: bytes) -> Delivery:
+    """Signed now, by the database's clock."""
+    (row,) = plane.sql("SELECT extract(epoch FROM clock_timestamp())::bigint AS now")
+    return Delivery(
+        "hooked",
+        "calls",
+        webhook_id,
+        str(row["now"]),
+        sign(KEY, webhook_id, row["now"], body),
+        body,
+    )
+
+
+async def deliver(plane: ControlPlane, webhook_id: str, body: bytes = b'{"n": 1}') -> bool:
+    return await receive_hook(receiving(plane), delivery(plane, webhook_id, body))
+
+
+def partitions(plane: ControlPlane) -> list[dict[str, Any]]:
+    return plane.sql("SELECT * FROM partition_versions ORDER BY partition_key")
+
+
+async def test_a_delivery_is_a_file_a_partition_and_a_task_that_is_given_the_file(
+    plane: ControlPlane,
+) -> None:
+    await plane.deploy(DAG)
+    amount = str(2**256 - 1).encode()
+    body = b'{\n  "amount": ' + amount + b',\r\n  "rate": 1.10\n}'
+    assert await deliver(plane, "msg_1", body)
+    assert await deliver(plane, "msg_2")
+    await plane.settle()
+    claims = [await plane.claimed(task_id) for task_id in plane.wake_ups()]
+    inputs = {c.task.inputs[0].partition_key: c.task.inputs[0] for c in claims}
+    assert set(inputs) == {"msg_1", "msg_2"}
+    (uri,) = inputs["msg_1"].files
+    written = plane.me.store.get(uri)
+    assert written.count(b"\n") == 1, "one row of JSON lines"
+    assert written.translate(None, b" \r\n") == body.translate(None, b" \r\n"), "digit for digit"
+    assert json.loads(written)["amount"] == 2**256 - 1
+    row = partitions(plane)[0]
+    assert (row["partition_key"], row["row_count"], row["task_id"]) == ("msg_1", 1, None)
+    assert (row["range_start"], row["byte_count"]) == (None, len(written))
+    assert row["files"][0]["sha256"] == hashlib.sha256(written).hexdigest()
+    assert uri.startswith(row["location"])
+    others = inputs["msg_2"].files[0].rpartition("/")[0]
+    assert not others.startswith(row["location"]), "whoever reads one may not read the other"
+
+
+async def test_the_same_id_again_changes_nothing(plane: ControlPlane) -> None:
+    await plane.deploy(DAG)
+    assert await deliver(plane, "msg_1", b'{"n": 1}')
+    (before,) = partitions(plane)
+    assert not await deliver(plane, "msg_1", b'{"n": 1}')
+    assert not await deliver(plane, "msg_1", b'{"n": 2}')
+    assert partitions(plane) == [before]
+    assert plane.sql("SELECT count(*) AS n FROM events") == [{"n": 1}]
+    uri = before["location"] + before["files"][0]["name"]
+    assert json.loads(plane.me.store.get(uri)) == {"n": 1}
+
+
+async def test_of_many_at_once_with_one_id_one_is_kept_whole(plane: ControlPlane) -> None:
+    await plane.deploy(DAG)
+    bodies = [b'{"n": %d}' % n for n in range(6)]
+    accepted = await asyncio.gather(*(deliver(plane, "msg_1", body) for body in bodies))
+    assert sorted(accepted) == [False] * 5 + [True]
+    (row,) = partitions(plane)
+    written = plane.me.store.get(row["location"] + row["files"][0]["name"])
+    assert written == bodies[accepted.index(True)] + b"\n"
+    assert hashlib.sha256(written).hexdigest() == row["files"][0]["sha256"]
+
+
+async def test_a_store_that_refuses_the_file_leaves_nothing_and_the_next_try_works(
+    plane: ControlPlane,
+) -> None:
+    await plane.deploy(DAG)
+
+    class Full:
+        def put(self, uri: str, body: bytes) -> None:
+            raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space"):
+        await receive_hook(receiving(plane, Full()), delivery(plane, "msg_1", b"{}"))
+    assert partitions(plane) == []
+    assert plane.sql("SELECT 1 FROM events") == []
+    assert await deliver(plane, "msg_1", b"{}")
+
+
+async def test_a_delivery_during_a_deploy_goes_to_the_version_that_becomes_active(
+    plane: ControlPlane,
+) -> None:
+    reset = DAG.replace(
+        "secret: hook_key }", "secret: hook_key }\n    bootstrap: { reset_outputs: true }"
+    )
+    await plane.deploy(DAG)
+    old = plane.sql("SELECT current_version AS v FROM datasets WHERE job_name = 'calls'")
+    loop = asyncio.get_running_loop()
+
+    class DeploysMeanwhile:
+        """Another version becomes active between the file and its commit."""
+
+        done = False
+
+        def put(self, uri: str, body: bytes) -> None:
+            plane.me.store.put(uri, body)
+            if not self.done:
+                self.done = True
+                deploying = deploy_dag(plane.me.state, plane.me.org_id, reset, "dag.yaml")
+                asyncio.run_coroutine_threadsafe(deploying, loop).result(20)
+
+    given = delivery(plane, "msg_1", b"{}")
+    assert await receive_hook(receiving(plane, DeploysMeanwhile()), given)
+    new = plane.sql("SELECT current_version AS v FROM datasets WHERE job_name = 'calls'")
+    assert new != old
+    assert [row["dataset_version"] for row in partitions(plane)] == [new[0]["v"]]
+    await plane.settle()
+    (task_id,) = plane.wake_ups()
+    assert len((await plane.claimed(task_id)).task.inputs[0].files) == 1
+
+
+async def test_a_paused_source_refuses_deliveries_and_keeps_none(plane: ControlPlane) -> None:
+    await plane.deploy(DAG)
+    await pause_job(plane.me.state, plane.me.org_id, "hooked", "calls", PauseRequest())
+    with pytest.raises(JobOnHold):
+        await deliver(plane, "msg_1")
+    assert partitions(plane) == []
+    assert not list(plane.me.store.list("s3://trace-data/org/"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"1", b"{", b'{"a": NaN}', b'{"a": "\xff"}', b'{"a":' * 100_000, b"{} {}"],
+    ids=["empty", "list", "number", "open", "nan", "no text", "deep", "two"],
+)
+async def test_what_is_signed_but_no_json_object_is_refused(
+    plane: ControlPlane, body: bytes
+) -> None:
+    await plane.deploy(DAG)
+    with pytest.raises(BadInput):
+        await deliver(plane, "msg_1", body)
+    assert partitions(plane) == []
+
+
+async def test_an_id_that_no_partition_can_have_is_refused(plane: ControlPlane) -> None:
+    await plane.deploy(DAG)
+    with pytest.raises(BadInput):
+        await deliver(plane, "x" * 257)
+    assert await deliver(plane, "x" * 256)
+    await plane.settle()
+    (task_id,) = plane.wake_ups()
+    assert len((await plane.claimed(task_id)).task.inputs[0].files) == 1
+
+
+async def test_an_event_that_got_lost_is_found_by_its_partition(plane: ControlPlane) -> None:
+    await plane.deploy(DAG)
+    await deliver(plane, "msg_1")
+    plane.sql("DELETE FROM events")
+    plane.sql("DELETE FROM outbox")
+    assert await reconcile_partitions(plane.me.state) == 1
+    await plane.settle()
+    (task_id,) = plane.wake_ups()
+    assert (await plane.claimed(task_id)).task.inputs[0].partition_key == "msg_1"
+
+
+async def test_a_version_that_is_built_later_is_given_the_deliveries_before_it(
+    plane: ControlPlane,
+) -> None:
+    await plane.deploy(DAG)
+    await deliver(plane, "msg_1")
+    await plane.settle()
+    (task_id,) = plane.wake_ups()
+    await plane.complete(await plane.claimed(task_id))
+    await plane.deploy(
+        DAG.replace("operator: no_op", "operator: no_op\n    config: { emit: true }")
+    )
+    await plane.settle()
+    (task_id,) = plane.wake_ups()
+    again = await plane.claimed(task_id)
+    assert again.task.inputs[0].partition_key == "msg_1"
+    assert len(again.task.inputs[0].files) == 1

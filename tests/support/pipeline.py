@@ -1,0 +1,177 @@
+"""DAGs of `lineage` jobs, a worker for them in this process, and a reader of what they make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import yaml
+
+from tests.support.control_plane import ControlPlane
+from tests.support.lineage_operator import Lineage, revisions
+from trace_platform.dispatcher.advance_deploys import advance_deploys
+from trace_platform.dispatcher.claim_task import claim_tasks
+from trace_platform.dispatcher.complete_task import complete_task
+from trace_platform.dispatcher.deploy_dag import deploy_dag
+from trace_platform.domain.errors import TraceError
+from trace_platform.operators.contract import TaskContext
+from trace_platform.state import datasets
+from trace_platform.wire.control import DeployResponse
+from trace_platform.wire.task import Claimed, CompleteRequest
+
+SOURCE = "source"
+# By published name and range: the content of its file.
+Seen = dict[str, dict[tuple[int, int], dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Reads the outputs of these jobs; no inputs: the source's ranges."""
+
+    inputs: tuple[str, ...] = ()
+    revision: int = 1
+    fields: tuple[tuple[str, Any], ...] = ()
+
+
+Jobs = Mapping[str, Job]
+
+
+def edited(jobs: Jobs, name: str, **changes: Any) -> dict[str, Job]:
+    return {**jobs, name: replace(jobs[name], **changes)}
+
+
+def dag_yaml(jobs: Jobs, dag: str = "p", published: Iterable[str] | None = None) -> str:
+    names = list(jobs if published is None else published)
+    made: list[dict[str, Any]] = [
+        {
+            "name": SOURCE,
+            "activation": "source",
+            "source": {"kind": "manual"},
+            "outputs": ["ranges"],
+        }
+    ]
+    for name, job in jobs.items():
+        fields = dict(job.fields)
+        config = {"job": name, "revision": job.revision} | fields.pop("config", {})
+        made.append(
+            {
+                "name": name,
+                "activation": "reactive",
+                "runtime": "ecs_platform",
+                "operator": "lineage",
+                "inputs": [_edge(each) for each in job.inputs or (SOURCE,)],
+                "config": config,
+                **fields,
+            }
+        )
+    publish = {f"{dag}_{name}": {"from": {"job": name}} for name in names}
+    return yaml.safe_dump({"name": dag, "jobs": made, "publish": publish}, sort_keys=False)
+
+
+def _edge(name: str) -> dict[str, Any]:
+    """A job of the DAG, or with `@` before it a dataset of another."""
+    return {"from": {"dataset": name[1:]} if name.startswith("@") else {"job": name}}
+
+
+@dataclass
+class Pipeline:
+    """What dispatcher loops and a worker would do, done by hand until nothing is left."""
+
+    plane: ControlPlane
+
+    async def deploy(self, jobs: Jobs, dag: str = "p", **fields: Any) -> DeployResponse:
+        me = self.plane.me
+        text = dag_yaml(jobs, dag, fields.pop("published", None))
+        return await deploy_dag(me.state, me.org_id, text, "dag.yaml", **fields)
+
+    async def trigger(self, *ranges: tuple[int, int], dag: str = "p") -> None:
+        for start, end in ranges:
+            await self.plane.trigger(start, end, dag, SOURCE)
+
+    async def claim(self, tasks: int = 50) -> list[Claimed]:
+        await self.plane.settle()
+        me = self.plane.me
+        found = await claim_tasks(me.state, me.grants, "ecs_platform", ["w"] * tasks)
+        return [claimed for _, claimed in found]
+
+    async def run(self, claimed: Claimed) -> None:
+        """One attempt from claim to completion."""
+        fence = {
+            "task_id": claimed.task.task_id,
+            "attempt": claimed.attempt,
+            "lease_token": claimed.lease_token,
+        }
+        try:
+            result = Lineage().run(self.context(claimed))
+            request = CompleteRequest(
+                **fence, status="Completed", outputs=result.outputs, events=result.events
+            )
+        except TraceError as error:
+            request = CompleteRequest(
+                **fence,
+                status="Failed",
+                error_code=error.code,
+                error_message=error.message,
+                retryable=error.retryable,
+            )
+        await complete_task(self.plane.me.completing, request)
+
+    def context(self, claimed: Claimed) -> TaskContext:
+        task = claimed.task
+        return TaskContext(
+            task_id=task.task_id,
+            attempt=task.attempt,
+            config=Lineage.Config.model_validate(task.config),
+            inputs=tuple(task.inputs),
+            outputs=tuple(task.outputs),
+            store=self.plane.me.store,
+            spark=_none,
+            rpc_url=str,
+            check=lambda: None,
+        )
+
+    async def work(self) -> list[str]:
+        """Route and run until nothing is left; the jobs whose tasks ran."""
+        ran: list[str] = []
+        while claims := await self.claim():
+            for claimed in claims:
+                await self.run(claimed)
+                ran.append(f"{claimed.task.job.dag_name}.{claimed.task.job.name}")
+        return ran
+
+    async def settle(self) -> list[str]:
+        """As `work`, with deploys that cut over meanwhile."""
+        ran = await self.work()
+        while await advance_deploys(self.plane.me.state):
+            ran += await self.work()
+        return ran
+
+    async def read(self) -> Seen:
+        """Every published dataset, in one look, as the query service would find it."""
+        async with self.plane.me.state.transaction() as tx:
+            files = await datasets.published_files(tx, self.plane.me.org_id)
+        seen: Seen = {}
+        for name, uris in files.items():
+            contents = [json.loads(self.plane.me.store.get(uri)) for uri in uris]
+            seen[name] = {(c["range"][0], c["range"][1]): c for c in contents}
+        return seen
+
+    def active(self, dag: str = "p") -> Any:
+        (row,) = self.plane.sql("SELECT dag_version_id FROM active_dags WHERE dag_name = %s", dag)
+        return row["dag_version_id"]
+
+
+def mixed(seen: Seen) -> dict[str, set[int]]:
+    """Jobs that were seen in more than one revision: versions that were mixed."""
+    found: dict[str, set[int]] = {}
+    for partitions in seen.values():
+        for content in partitions.values():
+            for job, revision in revisions(content):
+                found.setdefault(job, set()).add(revision)
+    return {job: several for job, several in found.items() if len(several) > 1}
+
+
+def _none() -> Any:
+    raise AssertionError("a lineage job uses no Spark")
