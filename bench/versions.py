@@ -74,6 +74,8 @@ def route_catch_up(bench: Bench) -> Iterator[Result]:
 )
 def plan_500(bench: Bench) -> Iterator[Result]:
     edited = _many_jobs(edit=2)
+    # Each deploy is one that was never seen.
+    edits = itertools.count(3)
     with _sides(bench, _many_jobs(), PARTITIONS // JOBS) as sides:
         yield _result("plan_500.plan", sides.timed(lambda _, side: side.planned(edited)))
         yield _result(
@@ -110,7 +112,7 @@ def _job(name: str, after: str, revision: int = 1) -> dict[str, Any]:
         "inputs": [{"from": {"job": after}}],
         # Changes what the job means and nothing else.
         "update_strategy": "append" if revision > 1 else "replace",
-        **({"unique_key": ["n"]} if revision > 1 else {}),
+        **({"unique_key": [f"n{revision}"]} if revision > 1 else {}),
     }
 
 

@@ -27,7 +27,6 @@ from trace_platform.wire.control import (
     TaskList,
     TaskLog,
     TriggerResponse,
-    Why,
 )
 from trace_platform.wire.plan import (
     DagVersionDetail,
@@ -173,11 +172,6 @@ def resume(home: Home, dag: str, job: str) -> JobHolds:
 
 def queues(home: Home) -> QueueOverview:
     return _get(home, QueueOverview, "/v1/queues")
-
-
-def why(home: Home, subject: str) -> Why:
-    """Of a task by its id, or of a job as DAG.JOB."""
-    return _get(home, Why, f"/v1/why/{_name(subject)}")
 
 
 def health(home: Home) -> Health:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import re
 import secrets as random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
@@ -65,18 +67,18 @@ async def receive_hook(me: Receiving, delivery: Delivery) -> bool:
     """Whether it is new: the same webhook-id again changes nothing. Raise Unauthenticated unless
     it is signed with the source's secret, JobOnHold while the source is paused."""
     for _ in range(_TRIES):
-        hook = await _authenticated(me, delivery)
-        line = _one_line(delivery)
+        hook, now = await _authenticated(me, delivery)
+        _check_body(delivery)
         if await _was_delivered(me, hook, delivery):
             return False
-        committed = await _commit(me, hook, delivery, line)
+        committed = await _commit(me, hook, delivery, now)
         if committed is not None:
             return committed
     raise Unavailable("the source changes at this moment", hint="deliver it again")
 
 
-async def _authenticated(me: Receiving, delivery: Delivery) -> Row:
-    """The source that the delivery is for, once it is known to be from whom it says."""
+async def _authenticated(me: Receiving, delivery: Delivery) -> tuple[Row, datetime]:
+    """The source that the delivery is for, once it is known to be from whom it says, and when."""
     async with me.state.transaction() as tx:
         hook = await _find(tx, me, delivery)
         now = await sources.now(tx)
@@ -96,7 +98,7 @@ async def _authenticated(me: Receiving, delivery: Delivery) -> Row:
         name = f"{delivery.dag_name}.{delivery.job_name}"
         log.warning("hook_refused", source=name, reason=reason)
         raise Unauthenticated("the delivery is not signed for this address")
-    return hook
+    return hook, now
 
 
 def _key(me: Receiving, hook: Row | None) -> tuple[str | None, bytes]:
@@ -121,19 +123,30 @@ async def _find(tx: Tx, me: Receiving, delivery: Delivery) -> Row | None:
     return await sources.hook(tx, me.org_id, delivery.dag_name, delivery.job_name)
 
 
-def _one_line(delivery: Delivery) -> bytes:
-    """The body as a row of JSON lines: every value as it was written, without line breaks."""
+def _check_body(delivery: Delivery) -> None:
     if len(delivery.webhook_id) > MAX_ID:
         raise BadInput(f"webhook-id is longer than {MAX_ID} characters")
     try:
         msgspec.json.decode(delivery.body, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"the body is not a JSON object: {error}") from None
-    # Within a string JSON has them escaped, so these are between values.
-    return delivery.body.translate(_SPACES) + b"\n"
 
 
-_SPACES = bytes.maketrans(b"\r\n", b"  ")
+def _as_parquet(delivery: Delivery, received_at: datetime) -> bytes:
+    """One row, its body as it was written: numbers of any size stay what they are."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    row = pa.table(
+        {
+            "webhook_id": pa.array([delivery.webhook_id], pa.string()),
+            "received_at": pa.array([received_at], pa.timestamp("us", tz="UTC")),
+            "body": pa.array([delivery.body.decode()], pa.string()),
+        }
+    )
+    file = io.BytesIO()
+    pq.write_table(row, file, compression="zstd")
+    return file.getvalue()
 
 
 async def _was_delivered(me: Receiving, hook: Row, delivery: Delivery) -> bool:
@@ -142,15 +155,16 @@ async def _was_delivered(me: Receiving, hook: Row, delivery: Delivery) -> bool:
         return await datasets.has_partition(tx, hook["dataset_version"], delivery.webhook_id)
 
 
-async def _commit(me: Receiving, hook: Row, delivery: Delivery, line: bytes) -> bool | None:
+async def _commit(me: Receiving, hook: Row, delivery: Delivery, now: datetime) -> bool | None:
     """None when another version became active meanwhile: the file belongs there."""
     place = delivery_prefix(
         me.bucket, me.org_id, hook["dataset_uuid"], hook["dataset_version"], delivery.webhook_id
     )
-    digest = hashlib.sha256(line).hexdigest()
+    row = await asyncio.to_thread(_as_parquet, delivery, now)
+    digest = hashlib.sha256(row).hexdigest()
     # Named by its content too: two that share an id never write the same file.
-    file = {"name": f"{digest}.json", "bytes": len(line), "rows": 1, "sha256": digest}
-    await asyncio.to_thread(me.store.put, f"{place}{file['name']}", line)
+    file = {"name": f"{digest}.parquet", "bytes": len(row), "rows": 1, "sha256": digest}
+    await asyncio.to_thread(me.store.put, f"{place}{file['name']}", row)
     async with me.state.transaction() as tx:
         await sources.hold_routes(tx)
         if await _find(tx, me, delivery) != hook:

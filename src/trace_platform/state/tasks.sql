@@ -378,28 +378,28 @@ SELECT attempt, worker_id, started_at, ended_at, outcome, error_code, error_mess
   FROM task_attempts WHERE task_id = :task_id ORDER BY attempt;
 
 -- name: count_tasks
--- What is alive, whatever its age, and what was made since.
+-- What is alive, whatever its age, and what was made since. The run of a source is no work to be done.
 SELECT j.name AS job_name,
        CASE WHEN t.status = 'Failed' AND t.next_retry_at IS NOT NULL THEN 'Retrying'
             ELSE t.status END AS status,
        count(*) AS tasks
-  FROM (SELECT job_id, status, next_retry_at FROM tasks
+  FROM (SELECT job_id, dedupe_key, status, next_retry_at FROM tasks
          WHERE org_id = :org_id AND id >= uuid7_at(:since)
         UNION ALL
-        SELECT job_id, status, next_retry_at FROM tasks
+        SELECT job_id, dedupe_key, status, next_retry_at FROM tasks
          WHERE org_id = :org_id AND id < uuid7_at(:since) AND status = 'Running'
         UNION ALL
-        SELECT job_id, status, next_retry_at FROM tasks
+        SELECT job_id, dedupe_key, status, next_retry_at FROM tasks
          WHERE org_id = :org_id AND id < uuid7_at(:since) AND status = 'Queued'
            AND NOT pending_backpressure
         UNION ALL
-        SELECT job_id, status, next_retry_at FROM tasks
+        SELECT job_id, dedupe_key, status, next_retry_at FROM tasks
          WHERE org_id = :org_id AND id < uuid7_at(:since) AND status = 'Queued'
            AND pending_backpressure
         UNION ALL
-        SELECT job_id, status, next_retry_at FROM tasks
+        SELECT job_id, dedupe_key, status, next_retry_at FROM tasks
          WHERE org_id = :org_id AND id < uuid7_at(:since) AND status = 'Failed'
            AND next_retry_at IS NOT NULL) t
   JOIN jobs j ON j.id = t.job_id
- WHERE j.dag_name = :dag_name
+ WHERE j.dag_name = :dag_name AND t.dedupe_key <> 'run'
  GROUP BY 1, 2;
