@@ -70,7 +70,6 @@ async def test_an_attempt_that_completes_while_the_cut_over_waits_for_it_stays_c
     assert task == {"status": "Completed", "superseded": False}
 
 
-@pytest.mark.xfail(strict=True, reason="its report ends the task for good: the range is lost")
 async def test_an_attempt_that_was_told_to_stop_is_done_again_when_its_version_comes_back(
     pipe: Pipeline,
 ) -> None:

@@ -258,7 +258,7 @@ class _Author:
             [
                 "revision", "revision", "operational", "described", "add", "remove", "rewire",
                 "rename", "publish", "unpublish", "republish", "move", "redescribe", "back",
-                "strategy", "reset", "style",
+                "strategy", "reset", "style", "outputs",
             ]
         )  # fmt: skip
         changed: Doc | None = getattr(self, f"_{kind}")(doc)

@@ -15,6 +15,7 @@ from trace_platform.dispatcher.advance_deploys import advance_deploys
 from trace_platform.dispatcher.claim_task import claim_tasks
 from trace_platform.dispatcher.complete_task import complete_task
 from trace_platform.dispatcher.deploy_dag import deploy_dag
+from trace_platform.dispatcher.requeue_failed import requeue_failed
 from trace_platform.domain.errors import TraceError
 from trace_platform.operators.contract import TaskContext
 from trace_platform.state import datasets
@@ -91,8 +92,9 @@ class Pipeline:
             await self.plane.trigger(start, end, dag, SOURCE)
 
     async def claim(self, tasks: int = 50) -> list[Claimed]:
-        await self.plane.settle()
         me = self.plane.me
+        await requeue_failed(me.state)
+        await self.plane.settle()
         found = await claim_tasks(me.state, me.grants, "ecs_platform", ["w"] * tasks)
         return [claimed for _, claimed in found]
 

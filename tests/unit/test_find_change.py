@@ -10,7 +10,7 @@ import yaml
 from trace_platform.dispatcher.check_dag import check_dag
 from trace_platform.dispatcher.find_change import Change, find_change, publish_metadata
 from trace_platform.wire.dag import Dag
-from trace_platform.wire.fingerprint import fingerprints
+from trace_platform.wire.fingerprint import definition_hash, fingerprints
 
 SOURCE: dict[str, Any] = {"name": "source", "activation": "source", "source": {"kind": "manual"}}
 DIFFERENT = "which does not change its data"
@@ -44,7 +44,7 @@ def rows(of: Dag) -> dict[str, Any]:
     return {
         each.name: {
             "definition": of.effective(each),
-            "config_hash": of.job_hash(each),
+            "config_hash": definition_hash(of, each),
             "fingerprint": prints[each.name],
         }
         for each in of.jobs

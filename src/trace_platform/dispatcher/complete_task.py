@@ -106,7 +106,7 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
         for given in requests:
             if not _holds(held, given):
                 continue
-            request = _as_superseded(held[given.task_id], given)
+            request = _as_wanted(held[given.task_id], given)
             try:
                 said = attempt_rows(held[request.task_id], request.invalidations)
                 rows += event_rows(held[request.task_id], request.events, {})
@@ -127,17 +127,21 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
         return errors | await _repeated_or_stale(tx, lost)
 
 
-def _as_superseded(task: Row, request: CompleteRequest) -> CompleteRequest:
-    """What a version that gave way still reports commits nothing: it can never become current."""
-    if not task["superseded"]:
-        return request
-    nothing: dict[str, Any] = {
-        "status": "Canceled",
-        "events": [],
-        "outputs": [],
-        "invalidations": [],
-    }
-    return request.model_copy(update=nothing | {"error_code": SUPERSEDED})
+def _as_wanted(task: Row, request: CompleteRequest) -> CompleteRequest:
+    """The end of the attempt, as far as anybody wants it.
+
+    What a version that gave way still reports commits nothing: it can never become current. An
+    attempt that stopped because its version had given way, which counts again by now, was
+    interrupted.
+    """
+    nothing: dict[str, Any] = {"events": [], "outputs": [], "invalidations": []}
+    if task["superseded"]:
+        ended = {"status": "Canceled", "error_code": SUPERSEDED}
+        return request.model_copy(update=nothing | ended)
+    wanted = task["cancel_requested_at"] is None and task["drain_requested_at"] is not None
+    if request.status == "Canceled" and wanted:
+        return request.model_copy(update=nothing | {"status": "Failed", "interrupted": True})
+    return request
 
 
 def _holds(held: dict[UUID, Row], request: CompleteRequest) -> bool:
@@ -202,7 +206,7 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
     async with me.state.transaction() as tx:
         task = await tasks.hold_fence(tx, request.fence)
         if task["superseded"]:
-            await _write_ends(tx, [_as_superseded(task, request)], me.retry_base_s)
+            await _write_ends(tx, [_as_wanted(task, request)], me.retry_base_s)
             return
         await _write_ends(tx, [request], me.retry_base_s)
         committed = await _commit(tx, task, verified)

@@ -21,7 +21,7 @@ from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import dags, datasets, deploys, generations
 from trace_platform.wire.control import DeployResponse
 from trace_platform.wire.dag import PRIORITY_RANK, Backpressure, Dag, Job, JobOutputRef
-from trace_platform.wire.fingerprint import fingerprints
+from trace_platform.wire.fingerprint import definition_hash, fingerprints
 
 # An attempt of a source that never ends gives way to another before its token does.
 ALWAYS_ON_S = 82_800.0
@@ -242,7 +242,7 @@ def _job_row(dag: Dag, job: Job) -> dict[str, Any]:
         "heartbeat_timeout_seconds",
     )  # fmt: skip
     return {field: row[field] for field in fields} | {
-        "config_hash": dag.job_hash(job),
+        "config_hash": definition_hash(dag, job),
         "definition": row,
         "priority": PRIORITY_RANK[row["priority"]],
         "execution_strategy": job.strategy,

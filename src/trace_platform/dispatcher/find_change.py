@@ -11,7 +11,7 @@ from typing import Any
 
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.wire.dag import Dag, Job, JobOutputRef
-from trace_platform.wire.fingerprint import fingerprints, meaning
+from trace_platform.wire.fingerprint import definition_hash, fingerprints, meaning
 from trace_platform.wire.plan import JobChange, PublishChange
 
 
@@ -57,7 +57,7 @@ def _job_change(
         return JobChange(job=job.name, action="added", why=["it is new"], reuses=reuses)
     fields = edited[job.name]
     if before["fingerprint"] == prints[job.name]:
-        if before["config_hash"] == dag.job_hash(job):
+        if before["config_hash"] == definition_hash(dag, job):
             return JobChange(job=job.name, action="unchanged", why=[], reuses=reuses)
         why = [f"{field} changed, which does not change its data" for field in fields]
         return JobChange(

@@ -10,7 +10,7 @@ from trace_platform.dispatcher.read_dag import read_dag
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Tx
-from trace_platform.state import dags, generations, plans
+from trace_platform.state import dags, datasets, generations, plans
 from trace_platform.wire.dag import Dag
 from trace_platform.wire.plan import Amount, JobChange, Plan, Reader
 
@@ -36,9 +36,25 @@ async def plan_in(tx: Tx, org_id: UUID, dag: Dag, file: str) -> Plan:
         content_hash=dag.content_hash,
         jobs=[_sized(job, sizes) for job in change.jobs],
         publishes=change.publishes,
-        readers=[Reader(**row) for row in await plans.readers(tx, org_id, dag.name, built)],
+        readers=await _readers(tx, org_id, dag.name, built, change),
         slots=await plans.slots(tx),
     )
+
+
+async def _readers(
+    tx: Tx, org_id: UUID, dag_name: str, built: list[str], change: Change
+) -> list[Reader]:
+    """Jobs of other DAGs that read what is built anew, or a name that comes to stand for another
+    dataset."""
+    found = [Reader(**row) for row in await plans.readers(tx, org_id, dag_name, built)]
+    moved = [each.dataset for each in change.publishes if each.action == "moved"]
+    for row in await datasets.readers_by_name(tx, org_id, dag_name, moved):
+        reader = Reader(
+            dag_name=row["dag_name"], job_name=row["job_name"], dataset=row["dataset_name"]
+        )
+        if reader not in found:
+            found.append(reader)
+    return found
 
 
 async def change_in(tx: Tx, org_id: UUID, dag: Dag, base: UUID | None) -> Change:

@@ -158,6 +158,8 @@ UPDATE tasks
 WITH again AS (
     UPDATE tasks
        SET superseded = false, cancel_requested_at = NULL,
+           -- It may have been told to stop: when it does, it is done again.
+           drain_requested_at = CASE WHEN status = 'Running' THEN clock_timestamp() END,
            status = CASE WHEN status = 'Running' THEN 'Running' ELSE 'Queued' END,
            forgiven = CASE WHEN status = 'Running' THEN forgiven ELSE attempt END,
            completed_at = NULL, error_code = NULL, error_message = NULL, announcements = 0,
@@ -174,6 +176,8 @@ WITH again AS (
                         WHERE id = ANY(:generation_ids::uuid[]) AND built_at IS NULL)))
               AND generation_id = ANY(:generation_ids::uuid[])
             ORDER BY id))
+       -- One that ended while this waited for its row has ended.
+       AND status IN ('Running', 'Failed', 'Canceled')
     RETURNING id, runtime, status
 )
 INSERT INTO outbox (kind, payload)

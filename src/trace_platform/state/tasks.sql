@@ -144,7 +144,7 @@ SELECT e.id, e.attempt, e.lease_token, e.lease_expires_at,
 -- name: hold_fences
 -- The rows stay locked until the transaction ends, so nothing can overtake what follows.
 SELECT t.id, t.org_id, t.job_id, t.generation_id, t.attempt, t.lease_token, t.priority, t.inputs,
-       t.outputs, t.superseded, t.backfill_id, j.priority AS job_priority, j.max_concurrency,
+       t.outputs, t.superseded, t.cancel_requested_at, t.drain_requested_at, t.backfill_id, j.priority AS job_priority, j.max_concurrency,
        j.definition->>'update_strategy' AS update_strategy
   FROM tasks t
   JOIN unnest(:task_ids::uuid[], :attempts::integer[], :lease_tokens::uuid[])

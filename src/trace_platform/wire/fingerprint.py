@@ -39,6 +39,19 @@ def fingerprints(dag: Dag) -> dict[str, str]:
     return {name: of(name) for name in jobs}
 
 
+def definition_hash(dag: Dag, job: Job) -> str:
+    """Of all that a job's definition says, its inputs by what they are: another order of a job's
+    outputs is another input for who reads them by name."""
+    jobs = {each.name: each for each in dag.jobs}
+    read = [
+        (edge.source.job, jobs[edge.source.job].output_index(edge.source.output))
+        if isinstance(edge.source, JobOutputRef)
+        else (edge.source.dataset, None)
+        for edge in job.inputs
+    ]
+    return digest([dag.job_hash(job), read])
+
+
 def meaning(definition: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a definition (`Dag.effective`) that decides what the job makes.
 

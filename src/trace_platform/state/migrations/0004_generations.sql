@@ -109,7 +109,8 @@ ALTER TABLE tasks
     ADD COLUMN generation_id       uuid,
     -- Its generation is not built or read any more. It comes back when that one does.
     ADD COLUMN superseded          boolean NOT NULL DEFAULT false,
-    -- A source's definition changed: this attempt shall end, the next one has the new.
+    -- This attempt ends, or may do so, and another follows: the definition of a source changed, or the
+    -- attempt was told to stop before its generation counted again.
     ADD COLUMN drain_requested_at  timestamptz,
     ADD COLUMN backfill_id         uuid;
 UPDATE tasks t SET generation_id = g.id
