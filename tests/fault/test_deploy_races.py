@@ -78,7 +78,7 @@ async def test_an_attempt_that_was_told_to_stop_is_done_again_when_its_version_c
     assert (await pipe.plane.beat(claimed)).directive == "cancel"
     await roll_back(pipe.plane.me.state, pipe.plane.me.org_id, "p")
     said = {"error_code": "task_canceled", "error_message": "canceled on request"}
-    await pipe.plane.complete(claimed, status="Canceled", **said)
+    await pipe.plane.complete(claimed, status="Canceled", retryable=False, **said)
     await pipe.settle()
     seen = await pipe.read()
     assert {name: set(ranges) for name, ranges in seen.items()} == {

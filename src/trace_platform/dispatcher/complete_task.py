@@ -140,7 +140,8 @@ def _as_wanted(task: Row, request: CompleteRequest) -> CompleteRequest:
         return request.model_copy(update=nothing | ended)
     wanted = task["cancel_requested_at"] is None and task["drain_requested_at"] is not None
     if request.status == "Canceled" and wanted:
-        return request.model_copy(update=nothing | {"status": "Failed", "interrupted": True})
+        again = {"status": "Failed", "interrupted": True, "retryable": True}
+        return request.model_copy(update=nothing | again)
     return request
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import dags, datasets, deploys, generations, registry
+from trace_platform.state import dags, datasets, deploys, generations, invalidations, registry
 
 
 async def cut_over(tx: Tx, deploy_id: UUID) -> None:
@@ -29,30 +29,31 @@ async def activate(tx: Tx, deploy: Row) -> None:
     old = {job["generation_id"] for job in before.values()}
     new = {job["generation_id"] for job in after.values()}
     await dags.activate(tx, org_id, dag_name, deploy["to_version"])
-    moved = await datasets.point_at(tx, sorted(new))
-    names = await datasets.names_of_dag(tx, org_id, dag_name)
-    published = await dags.publishes(tx, deploy["to_version"])
-    await datasets.publish_as(tx, org_id, dag_name, published)
-    await registry.set_column_lineage(tx, org_id, dag_name, published)
-    await datasets.share(tx, org_id, dag_name, deploy["to_version"])
-    await generations.hand_over_tasks(tx, _redefined(before, after))
+    # Tasks before datasets, in the order in which a completion locks them.
+    await generations.hand_over_tasks(
+        tx, {job["generation_id"]: job["job_id"] for job in after.values()}
+    )
     await generations.supersede_tasks(
         tx, sorted(old - new), "another version of the DAG took the place of this task's"
     )
+    moved = await _point(tx, deploy, sorted(new))
+    await invalidations.follow(tx, moved)
     await generations.subscribe(tx, org_id)
     await generations.owe_missing(tx, sorted(new - old), deploy["id"])
-    renamed = [p["dataset_uuid"] for p in published if names.get(p["name"]) != p["dataset_uuid"]]
     await generations.give_again(
-        tx, org_id, dag_name, [*moved, *renamed], list(moved.values()), deploy["id"]
+        tx, org_id, dag_name, list(moved), list(moved.values()), deploy["id"]
     )
 
 
-def _redefined(before: dict[str, Row], after: dict[str, Row]) -> dict[UUID, UUID]:
-    """Definitions that another takes the place of while the data stays."""
-    return {
-        old["job_id"]: new["job_id"]
-        for name, new in after.items()
-        if (old := before.get(name)) is not None
-        and old["generation_id"] == new["generation_id"]
-        and old["job_id"] != new["job_id"]
-    }
+async def _point(tx: Tx, deploy: Row, generation_ids: list[UUID]) -> dict[UUID, UUID]:
+    """The pointers and names of the version. The datasets that moved, or are called otherwise, and
+    their versions."""
+    org_id, dag_name = deploy["org_id"], deploy["dag_name"]
+    names = await datasets.names_of_dag(tx, org_id, dag_name)
+    published = await dags.publishes(tx, deploy["to_version"])
+    moved = await datasets.point_at(tx, generation_ids)
+    await datasets.publish_as(tx, org_id, dag_name, published)
+    await registry.set_column_lineage(tx, org_id, dag_name, published)
+    await datasets.share(tx, org_id, dag_name, deploy["to_version"])
+    renamed = [p["dataset_uuid"] for p in published if names.get(p["name"]) != p["dataset_uuid"]]
+    return moved | await datasets.current_versions(tx, renamed)

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
+from trace_platform.dispatcher.adopt_generations import adopt_generations
 from trace_platform.dispatcher.check_dag import BUILT_IN
 from trace_platform.dispatcher.cut_over import cut_over
 from trace_platform.dispatcher.find_change import publish_metadata
 from trace_platform.dispatcher.plan_dag import plan_in
 from trace_platform.dispatcher.read_dag import read_dag
+from trace_platform.dispatcher.refuse_cycles import refuse_cycles
 from trace_platform.domain.errors import DatasetInUse, DeployInProgress, InvalidDag, StalePlan
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
@@ -52,14 +54,16 @@ async def deploy_dag(
     dag = await read_dag(yaml, file, runtimes)
     async with state.transaction() as tx:
         await dags.lock_deploys(tx, org_id)
-        await _refuse_stale(tx, org_id, dag, file, plan_hash)
         underway = await _same_underway(tx, org_id, dag)
         if underway is not None:
             return _response(dag, underway["to_version"], underway, [], await _builds(tx, underway))
-        installed = await _install(tx, org_id, dag, yaml)
         active = await dags.active_version(tx, org_id, dag.name)
-        if active == installed.version:
-            return _response(dag, active, None, installed.added, set(), new=installed.new)
+        if active is not None and await _is_content(tx, org_id, active, dag):
+            return _response(dag, active, None, [], set())
+        await adopt_generations(tx, org_id, active, runtimes)
+        await _refuse_stale(tx, org_id, dag, file, plan_hash)
+        await refuse_cycles(tx, org_id, dag)
+        installed = await _install(tx, org_id, dag, yaml)
         deploy = await _begin(tx, org_id, dag.name, active, installed.version)
         return _response(
             dag,
@@ -87,8 +91,7 @@ async def _same_underway(tx: Tx, org_id: UUID, dag: Dag) -> Row | None:
     underway = await deploys.building_of(tx, org_id, dag.name)
     if underway is None:
         return None
-    version = await dags.get_version(tx, org_id, underway["to_version"])
-    if version is None or version["content_hash"] != dag.content_hash:
+    if not await _is_content(tx, org_id, underway["to_version"], dag):
         raise DeployInProgress(
             f"another version of DAG '{dag.name}' is being built since "
             f"{underway['started_at']:%H:%M:%S} UTC",
@@ -96,6 +99,11 @@ async def _same_underway(tx: Tx, org_id: UUID, dag: Dag) -> Row | None:
             f"trace rollback {dag.name}",
         )
     return underway
+
+
+async def _is_content(tx: Tx, org_id: UUID, version: UUID, dag: Dag) -> bool:
+    stored = await dags.get_version(tx, org_id, version)
+    return stored is not None and stored["content_hash"] == dag.content_hash
 
 
 async def _install(tx: Tx, org_id: UUID, dag: Dag, yaml: str) -> Installed:

@@ -9,7 +9,7 @@ from trace_platform.dispatcher.refuse_held import refuse_held
 from trace_platform.domain.errors import UnknownDataset
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import datasets, events
+from trace_platform.state import datasets, events, generations
 from trace_platform.wire.control import EmitRequest
 
 # Names that an error shows, and those that are looked through for one that is alike.
@@ -19,6 +19,8 @@ _SHOWN, _MOST_NAMES = 20, 10_000
 async def emit_events(state: Database, org_id: UUID, request: EmitRequest) -> int:
     """How many are new. An older generation's are recorded and routed nowhere."""
     async with state.transaction() as tx:
+        # What is current stays so until this is on record.
+        await generations.share_routing(tx)
         dataset = await find_dataset(tx, org_id, request.dataset)
         await refuse_held(tx, org_id, dataset["dag_name"], dataset["job_name"])
         version = request.dataset_version or dataset["current_version"]

@@ -12,7 +12,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import BadInput, Conflict, Forbidden
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import dags, invalidations, scopes
+from trace_platform.state import dags, generations, invalidations, scopes
 from trace_platform.wire.invalidation import InvalidateRequest, InvalidateResponse
 from trace_platform.wire.task import Invalidation, InvalidScope
 
@@ -39,9 +39,12 @@ async def invalidate(
     """By hand, of the current generation. Nobody can make anew what a source made, so its readers
     do their work again; else the producer does, and what it makes goes on from there."""
     async with state.transaction() as tx:
+        # What is current stays so until this is on record.
+        await generations.share_routing(tx)
         dataset = await find_dataset(tx, org_id, request.dataset)
         job = await dags.active_job(tx, org_id, dataset["dag_name"], dataset["job_name"])
-        if job is None:
+        shared = dataset["job_name"].startswith("@")
+        if job is None and not shared:
             raise BadInput(
                 f"'{request.dataset}' is made by {dataset['dag_name']}.{dataset['job_name']}, "
                 "which is not deployed any more",
@@ -52,13 +55,15 @@ async def invalidate(
             "org_id": str(org_id),
             "dataset_uuid": str(dataset["uuid"]),
             "dataset_version": str(dataset["current_version"]),
-            "remade": job["activation"] == "source",
+            # What several jobs write nobody makes anew.
+            "remade": job is None or job["activation"] == "source",
         }
         new = await invalidations.record(tx, [row])
         recorded = await invalidations.get(tx, UUID(row["id"]))
         assert recorded is not None, "it was just recorded, or before"
         _refuse_another(request, dataset, recorded, org_id)
-        jobs, note = await _concerned(tx, recorded, f"{job['dag_name']}.{job['name']}")
+        producer = f"{dataset['dag_name']}.{dataset['job_name']}"
+        jobs, note = await _concerned(tx, recorded, producer)
     return InvalidateResponse(
         invalidation_id=recorded["id"],
         new=bool(new),

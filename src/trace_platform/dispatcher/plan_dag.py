@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from trace_platform.dispatcher.adopt_generations import adopt_generations
 from trace_platform.dispatcher.check_dag import BUILT_IN
 from trace_platform.dispatcher.find_change import Change, find_change
 from trace_platform.dispatcher.read_dag import read_dag
@@ -20,6 +21,9 @@ async def plan_dag(
 ) -> Plan:
     dag = await read_dag(yaml, file, runtimes)
     async with state.transaction() as tx:
+        await adopt_generations(
+            tx, org_id, await dags.active_version(tx, org_id, dag.name), runtimes
+        )
         return await plan_in(tx, org_id, dag, file)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trace_platform.dispatcher.record_events import pinned_generations
+from trace_platform.dispatcher.record_events import pinned_generations, refuse_superseded
 from trace_platform.domain.errors import Forbidden
 from trace_platform.domain.prefix import parse_uri, scratch_prefix
 from trace_platform.drivers.postgres.database import Database
@@ -17,6 +17,7 @@ async def publish_buffer(
     _check_place(scratch_bucket, request)
     async with state.transaction() as tx:
         task = await tasks.hold_fence(tx, request.fence)
+        refuse_superseded(task, request.fence)
         generation = (request.dataset_uuid, request.dataset_version)
         if generation not in pinned_generations(task):
             raise Forbidden(f"dataset {request.dataset_uuid} is not an output of this attempt")

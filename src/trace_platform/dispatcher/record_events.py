@@ -8,6 +8,7 @@ from uuid import UUID
 from trace_platform.dispatcher.invalidate import attempt_rows
 from trace_platform.dispatcher.process_invalidations import does_again
 from trace_platform.domain.errors import Forbidden
+from trace_platform.domain.fence import Fence
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import events, invalidations, tasks
@@ -20,6 +21,7 @@ async def record_events(state: Database, request: EventsRequest) -> int:
     """How many of them are new. Raise StaleFence when the attempt lost its task."""
     async with state.transaction() as tx:
         task = await tasks.hold_fence(tx, request.fence)
+        refuse_superseded(task, request.fence)
         accepted = 0
         if request.events:
             accepted += await events.record(tx, event_rows(task, request.events, {}))
@@ -28,6 +30,13 @@ async def record_events(state: Database, request: EventsRequest) -> int:
             rows = attempt_rows(task, request.invalidations)
             accepted += await invalidations.record(tx, rows)
         return accepted
+
+
+def refuse_superseded(task: Row, fence: Fence) -> None:
+    """Raise StaleFence for an attempt whose version gave way. A source has no inputs; what it still
+    says goes to its own generation, which nobody reads."""
+    if task["superseded"] and task["inputs"]:
+        raise tasks.stale(fence)
 
 
 def event_rows(

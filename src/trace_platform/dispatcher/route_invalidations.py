@@ -19,7 +19,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.merge_ranges import merge_ranges
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import events, invalidations, scopes
+from trace_platform.state import events, generations, invalidations, scopes
 
 log = structlog.get_logger()
 
@@ -34,7 +34,7 @@ async def route_invalidations(state: Database) -> int:
     async with state.transaction() as tx:
         if not await invalidations.try_lock(tx):
             return 0
-        await scopes.share_routing(tx)
+        await generations.share_routing(tx)
         due = await invalidations.due(tx, DATASETS)
         leads = list(islice(_merged(due), AT_ONCE))
         if leads:

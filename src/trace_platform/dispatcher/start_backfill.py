@@ -11,7 +11,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import Conflict
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import backfills, scopes
+from trace_platform.state import backfills, generations
 from trace_platform.wire.backfill import BackfillRequest, BackfillStarted
 
 
@@ -24,7 +24,7 @@ async def start_backfill(
         if known is not None:
             return BackfillStarted(backfill=as_status(known), new=False)
         # Which generation is current stays so until its first tasks are there.
-        await scopes.share_routing(tx)
+        await generations.share_routing(tx)
         found = await find_due(tx, org_id, request)
         if not found.due:
             return BackfillStarted(backfill=None, new=False)
@@ -41,7 +41,11 @@ async def start_backfill(
         if new:
             await advance_held(tx, backfill_id)
         started = await backfills.get(tx, org_id, backfill_id)
-        assert started is not None, "it was just begun, or before"
+        if started is None:
+            raise Conflict(
+                f"request {backfill_id} was made before, for something else",
+                hint="make another request_id for another request",
+            )
     return BackfillStarted(backfill=as_status(started), new=new)
 
 

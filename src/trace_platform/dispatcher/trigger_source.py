@@ -8,7 +8,7 @@ from trace_platform.dispatcher.refuse_held import refuse_held
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.state import dags, datasets, events
+from trace_platform.state import dags, datasets, events, generations
 from trace_platform.wire.control import TriggerRequest
 
 
@@ -18,6 +18,8 @@ async def trigger_source(
     """How many events are new: the same range twice is one event."""
     span = BlockRange(request.start, request.end)
     async with state.transaction() as tx:
+        # What is current stays so until this is on record.
+        await generations.share_routing(tx)
         jobs = {job["name"]: job for job in await dags.active_jobs(tx, org_id, dag_name)}
         if not jobs:
             known = ", ".join(await dags.active_names(tx, org_id)) or "none yet"

@@ -45,6 +45,7 @@ async def ensure_job(tx: Tx, org_id: UUID, dag_name: str, job: dict[str, Any]) -
 
 async def set_jobs(tx: Tx, dag_version_id: UUID, jobs: Mapping[UUID, UUID]) -> None:
     """The version's jobs, and the generation that each of them writes."""
+    await _sql.unset_jobs(tx, dag_version_id=dag_version_id, job_ids=list(jobs))
     await _sql.set_jobs(
         tx,
         dag_version_id=dag_version_id,

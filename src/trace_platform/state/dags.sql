@@ -30,6 +30,9 @@ VALUES (:org_id, :dag_name, :name, :config_hash, :activation, :source, :runtime,
     :definition)
 RETURNING id;
 
+-- name: unset_jobs!
+DELETE FROM dag_version_jobs WHERE dag_version_id = :dag_version_id AND job_id <> ALL(:job_ids);
+
 -- name: set_jobs!
 -- Where a version's data lives may change: a generation that was purged has another in its place.
 INSERT INTO dag_version_jobs (dag_version_id, job_id, generation_id)

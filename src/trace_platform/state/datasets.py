@@ -49,6 +49,11 @@ async def point_at(tx: Tx, generation_ids: Sequence[UUID]) -> dict[UUID, UUID]:
     return {row["uuid"]: row["version"] for row in rows}
 
 
+async def current_versions(tx: Tx, dataset_uuids: Sequence[UUID]) -> dict[UUID, UUID]:
+    rows = await _sql.current_versions(tx, uuids=list(dataset_uuids))
+    return {row["uuid"]: row["current_version"] for row in rows}
+
+
 async def readers_by_name(tx: Tx, org_id: UUID, dag_name: str, names: Sequence[str]) -> list[Row]:
     """Jobs of other DAGs that read one of these names."""
     rows: list[Row] = await _sql.readers_by_name(

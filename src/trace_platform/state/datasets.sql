@@ -39,6 +39,9 @@ UPDATE datasets d SET current_version = v.version
    AND d.current_version <> v.version
 RETURNING d.uuid, v.version;
 
+-- name: current_versions
+SELECT uuid, current_version FROM datasets WHERE uuid = ANY(:uuids);
+
 -- name: readers_by_name
 -- Who of other DAGs reads one of these names.
 SELECT DISTINCT e.dataset_name, j.dag_name, j.name AS job_name
@@ -53,7 +56,7 @@ SELECT DISTINCT e.dataset_name, j.dag_name, j.name AS job_name
 SELECT name, uuid FROM datasets WHERE org_id = :org_id AND dag_name = :dag_name AND name IS NOT NULL;
 
 -- name: find_published^
-SELECT uuid, dag_name FROM datasets WHERE org_id = :org_id AND name = :name;
+SELECT uuid, dag_name, job_name FROM datasets WHERE org_id = :org_id AND name = :name;
 
 -- name: ensure_shared$
 -- A dataset of several producers is none's output: it has a place and a generation of its own.

@@ -34,6 +34,27 @@ async def lock_routing(tx: Tx) -> None:
     await _sql.lock_routing(tx)
 
 
+async def share_routing(tx: Tx) -> None:
+    """What is routed where, and which version is active, stays so until the transaction ends."""
+    await _sql.share_routing(tx)
+
+
+async def unnamed(tx: Tx, dag_version_id: UUID) -> dict[str, UUID]:
+    """By job of a version: its generation, where that is from before there were fingerprints."""
+    rows = await _sql.unnamed(tx, dag_version_id=dag_version_id)
+    return {row["name"]: row["id"] for row in rows}
+
+
+async def name_generation(tx: Tx, generation_id: UUID, fingerprint: str) -> None:
+    await _sql.name_generation(tx, id=generation_id, fingerprint=fingerprint)
+
+
+async def edges_elsewhere(tx: Tx, org_id: UUID, dag_name: str) -> list[Row]:
+    """Who reads whom, of all readers that are not of this DAG."""
+    rows: list[Row] = await _sql.edges_elsewhere(tx, org_id=org_id, dag_name=dag_name)
+    return rows
+
+
 async def kept(tx: Tx, org_id: UUID, dag_name: str) -> list[Row]:
     """Those of a DAG whose data was not purged."""
     rows: list[Row] = await _sql.kept(tx, org_id=org_id, dag_name=dag_name)
@@ -74,8 +95,12 @@ async def owe_missing(
 ) -> dict[UUID, int]:
     """How many events each of these was never given and is owed now. `again` names the occasion:
     tasks that were made of them before it do not count. The caller holds the lock of routing."""
-    rows = await _sql.owe_missing(tx, generation_ids=list(generation_ids), again=again)
-    return {row["generation_id"]: row["events"] for row in rows}
+    owed: dict[UUID, int] = {}
+    # One at a time: the larger the data, the more time each statement may take.
+    for generation_id in generation_ids:
+        rows = await _sql.owe_missing(tx, generation_ids=[generation_id], again=again)
+        owed |= {row["generation_id"]: row["events"] for row in rows}
+    return owed
 
 
 async def give_again(
@@ -86,12 +111,15 @@ async def give_again(
     dataset_versions: Sequence[UUID],
     again: UUID,
 ) -> None:
-    """Other DAGs are given what they miss of these datasets, and of these versions everything:
-    they are current again, or for the first time."""
-    if dataset_versions:
-        await _sql.forget_inputs(
-            tx, org_id=org_id, dag_name=dag_name, dataset_versions=list(dataset_versions)
-        )
+    """Other DAGs are given all of these datasets, in these versions: they are current again, or
+    for the first time, or under this name."""
+    if not await _sql.read_elsewhere(
+        tx, org_id=org_id, dag_name=dag_name, dataset_uuids=list(dataset_uuids)
+    ):
+        return
+    await _sql.forget_inputs(
+        tx, org_id=org_id, dag_name=dag_name, dataset_versions=list(dataset_versions)
+    )
     rows = await _sql.readers_elsewhere(
         tx, org_id=org_id, dag_name=dag_name, dataset_uuids=list(dataset_uuids)
     )
@@ -115,11 +143,10 @@ async def revive_tasks(tx: Tx, generation_ids: Sequence[UUID]) -> None:
 
 
 async def hand_over_tasks(tx: Tx, definitions: Mapping[UUID, UUID]) -> None:
-    """From each definition of a job to the one that follows it."""
-    if definitions:
-        await _sql.hand_over_tasks(
-            tx, old_ids=list(definitions), new_ids=list(definitions.values())
-        )
+    """By generation: the definition under which what has not ended goes on."""
+    await _sql.hand_over_tasks(
+        tx, generation_ids=list(definitions), job_ids=list(definitions.values())
+    )
 
 
 async def unfinished(tx: Tx, generation_ids: Sequence[UUID]) -> Unfinished:

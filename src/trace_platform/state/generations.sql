@@ -3,6 +3,28 @@
 -- A lock of its own statement: what follows sees all that was committed until then.
 SELECT pg_advisory_xact_lock(hashtextextended('routing', 0));
 
+-- name: share_routing!
+-- Like whoever routes: what is routed where does not change meanwhile.
+SELECT pg_advisory_xact_lock_shared(hashtextextended('routing', 0));
+
+-- name: unnamed
+-- Of a version, the generations from before there were fingerprints.
+SELECT j.name, g.id FROM dag_version_jobs v
+  JOIN jobs j ON j.id = v.job_id
+  JOIN generations g ON g.id = v.generation_id AND g.fingerprint = 'before generations'
+ WHERE v.dag_version_id = :dag_version_id;
+
+-- name: name_generation!
+UPDATE generations SET fingerprint = :fingerprint WHERE id = :id;
+
+-- name: edges_elsewhere
+-- Who reads whom, as far as the reader is of another DAG.
+SELECT DISTINCT g.dag_name AS reader_dag, g.job_name AS reader_job, d.dag_name, d.job_name
+  FROM subscriptions s
+  JOIN generations g ON g.id = s.generation_id AND g.dag_name <> :dag_name
+  JOIN datasets d ON d.uuid = s.dataset_uuid
+ WHERE s.org_id = :org_id;
+
 -- name: kept
 -- The generations of a DAG whose data is there.
 SELECT id, job_name, fingerprint, built_at, created_at FROM generations
@@ -117,6 +139,14 @@ WITH missing AS MATERIALIZED (
 )
 SELECT generation_id, count(*) AS events FROM missing GROUP BY generation_id;
 
+-- name: read_elsewhere$
+-- Whether a definition of another DAG ever read one of these datasets.
+SELECT EXISTS (SELECT FROM input_edges e JOIN jobs j ON j.id = e.job_id
+                WHERE j.org_id = :org_id AND j.dag_name <> :dag_name
+                  AND (e.dataset_uuid = ANY(:dataset_uuids)
+                       OR e.dataset_name = ANY(ARRAY(SELECT name FROM datasets
+                                                      WHERE uuid = ANY(:dataset_uuids)))));
+
 -- name: forget_inputs!
 -- Other DAGs are given these versions of datasets once more: another was current in between, and what
 -- they made of these was replaced.
@@ -178,6 +208,8 @@ WITH again AS (
             ORDER BY id))
        -- One that ended while this waited for its row has ended.
        AND status IN ('Running', 'Failed', 'Canceled')
+       AND (backfill_id IS NULL OR EXISTS (
+            SELECT FROM backfills b WHERE b.id = backfill_id AND b.status IN ('Running', 'Paused')))
     RETURNING id, runtime, status
 )
 INSERT INTO outbox (kind, payload)
@@ -187,18 +219,20 @@ SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(i
  GROUP BY runtime, chunk;
 
 -- name: hand_over_tasks!
--- The same generation under another definition: what has not ended goes on under that one. A source
--- that runs ends its attempt first.
+-- What has not ended of a generation goes on under the definition that the version has. A source that
+-- runs ends its attempt first.
 UPDATE tasks t
    SET job_id = n.new_id,
        -- One that was less urgent than its job still is.
        priority = CASE WHEN t.priority > o.priority THEN greatest(j.priority, t.priority)
                        ELSE j.priority END,
        drain_requested_at = CASE WHEN j.activation = 'source' AND t.status = 'Running'
-                                 THEN clock_timestamp() END
-  FROM unnest(:old_ids::uuid[], :new_ids::uuid[]) AS n (old_id, new_id), jobs o, jobs j
- WHERE t.job_id = n.old_id AND o.id = n.old_id AND j.id = n.new_id
-   AND t.id = ANY(ARRAY(SELECT id FROM live_tasks WHERE job_id = ANY(:old_ids) ORDER BY id));
+                                 THEN clock_timestamp() ELSE t.drain_requested_at END
+  FROM unnest(:generation_ids::uuid[], :job_ids::uuid[]) AS n (generation_id, new_id), jobs o, jobs j
+ WHERE t.generation_id = n.generation_id AND t.job_id <> n.new_id
+   AND o.id = t.job_id AND j.id = n.new_id
+   AND t.id = ANY(ARRAY(SELECT id FROM live_tasks
+                         WHERE generation_id::text = ANY(:generation_ids::text[]) ORDER BY id));
 
 -- name: unfinished^
 -- What these generations have left to do, and what of them failed for good. The run of a source has

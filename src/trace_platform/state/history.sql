@@ -1,10 +1,15 @@
 -- name: forget_tasks!
 -- An id begins with the time it was made, so the oldest are one end of the primary key.
 WITH old AS MATERIALIZED (
-    SELECT id FROM tasks
+    SELECT id FROM tasks t
      WHERE id < (SELECT uuid7_at(clock_timestamp() - make_interval(secs => :keep_days * 86400)))
        AND (status IN ('Completed', 'Canceled') OR status = 'Failed' AND next_retry_at IS NULL)
        AND completed_at < (SELECT clock_timestamp() - make_interval(secs => :keep_days * 86400))
+       -- What gave way comes back with its generation, and what failed of one that was never built
+       -- is what is missing of it.
+       AND (status = 'Completed' OR (
+            SELECT g.purged_at IS NOT NULL OR NOT t.superseded AND g.built_at IS NOT NULL
+              FROM generations g WHERE g.id = t.generation_id) IS NOT FALSE)
      ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED
 ), attempts AS (
     DELETE FROM task_attempts a USING old WHERE a.task_id = old.id

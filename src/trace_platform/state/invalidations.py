@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +18,11 @@ async def record(tx: Tx, rows: list[dict[str, Any]]) -> int:
     """How many of these are new: one that was recorded under its id before changes nothing."""
     new: int = await _sql.record(tx, rows=Jsonb(rows))
     return new
+
+
+async def follow(tx: Tx, moved: Mapping[UUID, UUID]) -> None:
+    """By dataset, the version that is current now: what waits of others is about that one."""
+    await _sql.follow(tx, uuids=list(moved), versions=list(moved.values()))
 
 
 async def get(tx: Tx, invalidation_id: UUID) -> Row | None:

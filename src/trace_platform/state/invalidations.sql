@@ -49,6 +49,15 @@ SELECT d.id, d.org_id, d.dataset_uuid, d.dataset_version, d.partition_key, d.ran
          WHERE v.version = d.dataset_version AND s.held))
  ORDER BY d.created_at, d.id;
 
+-- name: follow!
+-- What waits to be made anew is a matter of the generation that is current now.
+UPDATE data_invalidations d SET dataset_version = m.version
+  FROM unnest(:uuids::uuid[], :versions::uuid[]) AS m (uuid, version)
+ WHERE d.dataset_version = ANY(ARRAY(
+           SELECT v.version FROM dataset_versions v WHERE v.dataset_uuid = ANY(:uuids)))
+   AND d.dataset_uuid = m.uuid AND d.routed_at IS NULL AND NOT d.remade
+   AND d.dataset_version <> m.version;
+
 -- name: merge!
 -- The lead's range is that of all; the others point at it.
 UPDATE data_invalidations d
@@ -157,10 +166,12 @@ RETURNING id;
 
 -- name: abandoned
 -- Tasks that will not close what they stand for any more: their generation gave way to one that was
--- built later, or they are forgotten; and those that completed where nobody looked.
+-- built later, they were dropped from a queue that keeps only so many, or they are forgotten; and
+-- those that completed where nobody looked.
 SELECT DISTINCT r.task_id FROM invalidation_tasks r
  WHERE r.processed_at IS NULL
-   AND CASE (SELECT t.status = 'Completed' OR NOT EXISTS (
+   AND CASE (SELECT t.status = 'Completed' OR coalesce(t.error_code = 'dropped_by_backpressure', false)
+                     OR NOT EXISTS (
                         SELECT FROM subscriptions s WHERE s.generation_id = t.generation_id)
                FROM tasks t WHERE t.id = r.task_id)
        WHEN false THEN false ELSE true END

@@ -142,7 +142,7 @@ WITH RECURSIVE pressed AS (
      UNION
     SELECT u.cause, j.id
       FROM upstream u
-      JOIN input_edges e ON e.job_id = u.job_id
+      JOIN subscriptions e ON e.job_id = u.job_id
       JOIN datasets d ON d.uuid = e.dataset_uuid
       JOIN active_dags a ON a.org_id = d.org_id AND a.dag_name = d.dag_name
       JOIN dag_version_jobs v ON v.dag_version_id = a.dag_version_id

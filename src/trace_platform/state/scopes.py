@@ -16,11 +16,6 @@ MAX_INPUTS = 1_000
 MAX_STEPS = 50
 
 
-async def share_routing(tx: Tx) -> None:
-    """What is routed where stays as it is until the transaction ends."""
-    await _sql.share_routing(tx)
-
-
 async def generation_of(tx: Tx, dataset_version: UUID) -> UUID:
     """The generation that makes this version of a dataset."""
     found: UUID = await _sql.generation_of(tx, dataset_version=dataset_version)

@@ -1,7 +1,3 @@
--- name: share_routing!
--- Like whoever routes: what is routed where does not change meanwhile.
-SELECT pg_advisory_xact_lock_shared(hashtextextended('routing', 0));
-
 -- name: overlapping
 -- What a generation reads of a range now: the current partitions of its inputs, and of the updates
 -- that no partition stands for the last of each key. What was said to be invalid is no scope.

@@ -12,11 +12,6 @@ from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 _sql = load_queries(__file__)
 
 
-async def hold_routes(tx: Tx) -> None:
-    """No other version becomes active until the transaction ends."""
-    await _sql.hold_routes(tx)
-
-
 async def due_runs(tx: Tx, well_s: float) -> list[Row]:
     """Sources whose run needs something, and what: `due` is make, restart, wait, forgive or adopt.
     An attempt that ran for `well_s` forgives those before it."""

@@ -1,8 +1,3 @@
--- name: hold_routes!
--- What is active stays so until the transaction ends. A lock of its own statement: what follows sees
--- all that was committed until then.
-SELECT pg_advisory_xact_lock_shared(hashtextextended('routing', 0));
-
 -- name: due_runs
 -- The always_on sources of active versions whose run needs something done about it. A run is found by
 -- its identity: however long the history is, one row is read per source.

@@ -52,7 +52,32 @@ async def claim(
         claimed += found
         if not found or not found[0]["more"]:
             break
+    await _read_what_is_current(tx, claimed)
     return claimed
+
+
+async def _read_what_is_current(tx: Tx, claimed: Sequence[Row]) -> None:
+    """A dataset of another DAG may have been rebuilt, or rolled back, since a task was made: what
+    is current is read, or its results would be those of a version that gave way."""
+    generations = list({task["generation_id"] for task in claimed})
+    rows = await _sql.input_versions(tx, generation_ids=generations) if claimed else []
+    now = {
+        (row["generation_id"], row["input_index"]): {
+            "dataset_uuid": str(row["dataset_uuid"]),
+            "dataset_version": str(row["dataset_version"]),
+        }
+        for row in rows
+    }
+    for task in claimed:
+        read: dict[Any, dict[str, Any]] = {}
+        for given in task["inputs"]:
+            place = (task["generation_id"], given.get("input_index"))
+            about = (given.get("partition_key"), given.get("cursor"), given.get("invalidation"))
+            # Of one partition in two versions the last counts.
+            read[*place, *about] = given | now.get(place, {})
+        if list(read.values()) != task["inputs"]:
+            task["inputs"] = list(read.values())
+            await _sql.set_inputs(tx, id=task["id"], inputs=Jsonb(task["inputs"]))
 
 
 async def get(tx: Tx, task_id: UUID) -> Row | None:

@@ -74,7 +74,12 @@ WITH RECURSIVE waiting AS (
                         LEFT JOIN datasets s ON s.uuid = (
                              SELECT o.dataset_uuid FROM shared_outputs o
                               WHERE o.org_id = j.org_id AND o.dag_name = j.dag_name
-                                AND o.job_name = j.name AND o.output_index = d.output_index)
+                                AND o.job_name = j.name AND o.output_index = d.output_index
+                                -- What is being built keeps to itself.
+                                AND EXISTS (SELECT FROM dag_version_jobs v
+                                              JOIN active_dags a
+                                                ON a.dag_version_id = v.dag_version_id
+                                             WHERE v.generation_id = t.generation_id))
                        WHERE g.generation_id = t.generation_id
                          AND d.output_index < cardinality(j.outputs))
       FROM jobs j
@@ -89,6 +94,14 @@ WITH RECURSIVE waiting AS (
     SELECT id, attempt, lease_token, worker_id FROM claimed
 )
 SELECT c.*, (SELECT bool_or(look < room) FROM free) AS more FROM claimed c ORDER BY place;
+
+-- name: input_versions
+-- Which version of each input a generation reads now.
+SELECT generation_id, input_index, dataset_uuid, dataset_version FROM subscriptions
+ WHERE generation_id = ANY(:generation_ids);
+
+-- name: set_inputs!
+UPDATE tasks SET inputs = :inputs WHERE id = :id;
 
 -- name: get_task^
 SELECT t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.timeout_seconds,
@@ -352,6 +365,13 @@ WITH again AS (
            queued_at = clock_timestamp(),
            announce_again_at = clock_timestamp() + interval '1 minute'
      WHERE id = :task_id AND org_id = :org_id AND NOT superseded
+       -- Of a version that is read, or being built: others commit nothing.
+       AND EXISTS (SELECT FROM dag_version_jobs v
+                    WHERE v.generation_id = tasks.generation_id
+                      AND (EXISTS (SELECT FROM active_dags a
+                                    WHERE a.dag_version_id = v.dag_version_id)
+                           OR EXISTS (SELECT FROM deploys d WHERE d.to_version = v.dag_version_id
+                                         AND d.status = 'Building')))
        AND (status = 'Canceled' OR (status = 'Failed' AND next_retry_at IS NULL))
     RETURNING id, runtime
 ), announced AS (

@@ -191,20 +191,15 @@ class Attempt:
         if self._send_events is None:
             raise InvalidConfig("this worker takes no events of attempts that run")
         request = EventsRequest(**self._fence(), events=list(events))
-        pause_s, stale = FIRST_PAUSE_S, False
+        pause_s = FIRST_PAUSE_S
         while True:
             self._check()
             try:
                 return self._send_events(request, self.claimed.capability_token)
             except StaleFence as error:
-                # Asked once more: a task that is handed over to another definition at this moment
-                # may not be found.
-                if stale:
-                    self.is_lost = True
-                    self.stop(error)
-                    raise
-                stale = True
-                continue
+                self.is_lost = True
+                self.stop(error)
+                raise
             except Unavailable as error:
                 if self._drain_since is not None:
                     raise

@@ -7,7 +7,6 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.control_plane import ControlPlane
 from tests.support.pipeline import Job, Pipeline, dag_yaml, edited, mixed
 from trace_platform.dispatcher.advance_deploys import advance_deploys
 from trace_platform.dispatcher.plan_dag import plan_dag
@@ -23,20 +22,12 @@ from trace_platform.domain.errors import (
     NotFound,
     StalePlan,
 )
-from trace_platform.operators import registry
 from trace_platform.wire.plan import RollbackRequest
 
 CHAIN = {"a": Job(), "b": Job(("a",)), "c": Job(("b",)), "d": Job(("a",))}
 
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def pipe(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
-    operator = "tests.support.lineage_operator.Lineage"
-    monkeypatch.setitem(registry.OPERATORS, "lineage", operator)
-    return Pipeline(plane)
 
 
 async def filled(pipe: Pipeline, ranges: int = 3) -> None:

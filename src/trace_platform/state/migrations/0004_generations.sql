@@ -97,6 +97,7 @@ CREATE TABLE subscriptions (
     PRIMARY KEY (dataset_version, generation_id, input_index)
 );
 CREATE INDEX subscriptions_generation ON subscriptions (generation_id);
+CREATE INDEX subscriptions_job ON subscriptions (job_id);
 INSERT INTO subscriptions
 SELECT d.current_version, v.generation_id, e.input_index, j.org_id, d.uuid, j.id, e.filter, false
   FROM active_dags a
@@ -264,7 +265,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON generations, dag_version_publishes, shar
     task_inputs, data_invalidations, invalidation_tasks, backfills, source_ticks, column_lineage
     TO trace_dispatcher;
 GRANT SELECT ON live_tasks TO trace_dispatcher;
-GRANT DELETE ON partition_versions TO trace_dispatcher;
+GRANT DELETE ON partition_versions, dag_version_jobs TO trace_dispatcher;
 
 -- Datasets: what their generations hold now, and what of them was purged.
 
