@@ -86,6 +86,7 @@ def test_a_plan_that_does_not_hold_any_more_is_refused(stack: Stack, tmp_path: P
     file, plan = tmp_path / "stale.yaml", tmp_path / "plan.json"
     file.write_text(DAG.replace("name: flow", "name: stale").replace("chunks:", "stale_chunks:"))
     trace(stack, "plan", str(file), "--out", str(plan))
+    file.write_text(file.read_text().replace("chunk_blocks: 10", "chunk_blocks: 50"))
     assert trace(stack, "deploy", str(file)).code == 0
     refused = trace(stack, "deploy", "--plan", str(plan))
     assert (refused.code, refused.err.partition(":")[0]) == (1, "error [stale_plan]")

@@ -13,7 +13,7 @@ import uvicorn
 
 from tests.support.control_plane import ControlPlane
 from trace_platform.dispatcher.api import create_app
-from trace_platform.dispatcher.serve import Tuning, running_loops
+from trace_platform.dispatcher.run_loops import Tuning, running_loops
 from trace_platform.drivers.http_invoker import HttpInvoker
 from trace_platform.drivers.lite.certificates import ensure_certificates
 

@@ -51,7 +51,8 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
     import uvloop
 
     from trace_platform.dispatcher.api import Secrets
-    from trace_platform.dispatcher.serve import Tuning, serve
+    from trace_platform.dispatcher.run_loops import Tuning
+    from trace_platform.dispatcher.serve import serve
     from trace_platform.drivers.http_invoker import HttpInvoker
     from trace_platform.drivers.lite.pem_signer import PemSigner
     from trace_platform.drivers.lite.pgqueue import PgQueueSender

@@ -127,15 +127,16 @@ async def commit_partition(
             hint="another attempt reads what is current",
         )
     await _sql.supersede_within(tx, **scope)
-    other: Row | None = await _sql.overlapping_partition(tx, **scope, task_id=task_id)
-    if other is not None:
+    while other := await _sql.overlapping_partition(tx, **scope, task_id=task_id):
         if other["covers"] and other["newer"]:
             return None
-        raise PartitionOverlap(
-            f"partition {manifest.partition_key} overlaps {other['partition_key']}, "
-            "which is committed",
-            hint="ask for ranges that are equal to, larger than or clear of the committed ones",
-        )
+        if not other["obsolete"]:
+            raise PartitionOverlap(
+                f"partition {manifest.partition_key} overlaps {other['partition_key']}, "
+                "which is committed",
+                hint="ask for ranges that are equal to, larger than or clear of the committed ones",
+            )
+        await _sql.supersede_partition(tx, id=other["id"])
     partition_id: UUID = await _sql.insert_partition(
         tx,
         **scope,

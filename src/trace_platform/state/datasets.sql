@@ -124,13 +124,25 @@ UPDATE partition_versions SET superseded_at = clock_timestamp()
 
 -- name: overlapping_partition^
 -- The current ranges are disjoint, so the last one that starts before our end is the only suspect.
-SELECT partition_key, range_start <= :start AND range_end >= :end AS covers,
-       committed_at > (SELECT created_at FROM tasks WHERE id = :task_id) AS newer
+-- Obsolete is what was made of versions of its inputs that are not read any more: all of it comes
+-- again, and in other pieces perhaps.
+SELECT id, partition_key, range_start <= :start AND range_end >= :end AS covers,
+       committed_at > (SELECT created_at FROM tasks WHERE id = :task_id) AS newer,
+       coalesce((SELECT NOT EXISTS (
+                     SELECT FROM jsonb_array_elements(t.inputs) i
+                      WHERE i->>'dataset_version' IN (
+                            SELECT s.dataset_version::text FROM subscriptions s
+                             WHERE s.generation_id = t.generation_id))
+                   FROM tasks t WHERE t.id = last_before.task_id), false) AS obsolete
   FROM (
-    SELECT partition_key, range_start, range_end, committed_at FROM partition_versions
+    SELECT id, task_id, partition_key, range_start, range_end, committed_at
+      FROM partition_versions
      WHERE dataset_version = :dataset_version AND superseded_at IS NULL AND range_start <= :end
      ORDER BY range_start DESC LIMIT 1) last_before
  WHERE range_end >= :start;
+
+-- name: supersede_partition!
+UPDATE partition_versions SET superseded_at = clock_timestamp() WHERE id = :id;
 
 -- name: insert_partition$
 INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key, range_start,

@@ -279,3 +279,19 @@ async def test_a_rename_and_a_completion_do_not_wait_for_each_other(
     gate.set()
     assert (await deploy).status == "CutOver"
     await completion
+
+
+async def test_readers_elsewhere_follow_a_rebuild_in_smaller_pieces(pipe: Pipeline) -> None:
+    data = yaml.safe_load(dag_yaml(ONE))
+    data["jobs"][0]["bootstrap"] = {"reset_outputs": True}
+    me = pipe.plane.me
+    await deploy_dag(me.state, me.org_id, yaml.safe_dump(data), "dag.yaml")
+    await pipe.deploy(READER, "r")
+    await pipe.trigger((0, 19), (20, 39))
+    await pipe.settle()
+    data["jobs"][0]["config"] = {"era": 2}
+    await deploy_dag(me.state, me.org_id, yaml.safe_dump(data), "dag.yaml")
+    await pipe.trigger((0, 9), (10, 29), (30, 39))
+    await pipe.settle()
+    assert sorted((await pipe.read())["r_x"]) == [(0, 9), (10, 29), (30, 39)]
+    assert pipe.plane.sql("SELECT 1 FROM tasks WHERE status = 'Failed'") == []

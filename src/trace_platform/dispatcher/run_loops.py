@@ -1,0 +1,160 @@
+"""Every verb that runs by itself, on its timer. All are safe in several dispatchers at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from trace_platform.dispatcher.advance_backfills import advance_backfills
+from trace_platform.dispatcher.advance_deploys import advance_deploys
+from trace_platform.dispatcher.api import Dispatcher
+from trace_platform.dispatcher.contact import Contact
+from trace_platform.dispatcher.expire_correlations import expire_correlations
+from trace_platform.dispatcher.invoke_task import Calls, Invoking
+from trace_platform.dispatcher.loops import repeat
+from trace_platform.dispatcher.measure import measure
+from trace_platform.dispatcher.process_invalidations import close_invalidations
+from trace_platform.dispatcher.prune_history import prune_history
+from trace_platform.dispatcher.publish_outbox import Publishing, publish_outbox
+from trace_platform.dispatcher.reap_leases import reap_leases
+from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.relieve_pressure import relieve_pressure
+from trace_platform.dispatcher.requeue_failed import requeue_failed
+from trace_platform.dispatcher.route_invalidations import route_invalidations
+from trace_platform.dispatcher.run_direct import Direct, run_direct
+from trace_platform.dispatcher.watch_sources import watch_sources
+from trace_platform.drivers.invoker import Invoker
+from trace_platform.drivers.queue import QueueSender
+
+log = structlog.get_logger()
+
+RECONCILE_EVERY_S = 300.0
+PRUNE_EVERY_S = 600.0
+# What a version that gave way left open: nobody waits for it.
+CLOSE_EVERY_S = 5.0
+
+Verb = Callable[[], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How often, how long."""
+
+    loop_interval_s: float = 0.5
+    retry_base_s: float = 2.0
+    pressure_interval_s: float = 0.5
+    metrics_interval_s: float = 5.0
+    history_days: float = 90.0
+    # After a start or an outage, workers have this long to speak before a lease counts as lost.
+    reap_grace_s: float = 15.0
+
+
+@asynccontextmanager
+async def running_loops(
+    me: Dispatcher, queue: QueueSender, invoker: Invoker, tuning: Tuning
+) -> AsyncIterator[None]:
+    """All of them, until the block ends."""
+    calls = Calls(Invoking(me.state, me.grants, me.completing, invoker), idle=me.wake.set)
+    loops = [asyncio.create_task(loop) for loop in _Loops(me, queue, calls, tuning).all()]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*loops)
+        await calls.close()
+
+
+class _Loops:
+    def __init__(self, me: Dispatcher, queue: QueueSender, calls: Calls, tuning: Tuning) -> None:
+        self._me = me
+        self._tuning = tuning
+        self._contact = Contact(tuning.reap_grace_s)
+        self._publishing = Publishing(me.state, queue, me.runtimes, me.wake.set)
+        self._direct = Direct(
+            me.state,
+            me.completing,
+            me.runtimes,
+            self._publishing.sent,
+            calls,
+            me.metrics.tasks_started,
+        )
+
+    def all(self) -> list[Coroutine[Any, Any, None]]:
+        me, tuning, every_s = self._me, self._tuning, self._tuning.loop_interval_s
+        state = me.state
+        publish = repeat("publish_outbox", self._publish, every_s, me.wake.subscribe())
+        run = self._waking(lambda: run_direct(self._direct))
+        return [
+            publish,
+            repeat("run_direct", run, every_s, me.wake.subscribe()),
+            repeat("reap_leases", self._reap, every_s),
+            repeat("requeue_failed", self._requeue, every_s),
+            repeat("relieve_pressure", self._relieve, tuning.pressure_interval_s),
+            self._repeat("expire_correlations", lambda: expire_correlations(state)),
+            self._repeat("advance_deploys", lambda: advance_deploys(state)),
+            self._repeat("watch_sources", lambda: watch_sources(state, me.retry_base_s)),
+            self._repeat("route_invalidations", lambda: route_invalidations(state)),
+            self._repeat("advance_backfills", lambda: advance_backfills(state)),
+            repeat("close_invalidations", lambda: close_invalidations(state), CLOSE_EVERY_S),
+            repeat(
+                "reconcile_partitions",
+                self._waking(lambda: reconcile_partitions(state)),
+                RECONCILE_EVERY_S,
+            ),
+            repeat("prune_history", self._prune, PRUNE_EVERY_S),
+            repeat("measure", self._measure, tuning.metrics_interval_s),
+        ]
+
+    def _repeat(self, name: str, verb: Verb) -> Coroutine[Any, Any, None]:
+        return repeat(name, self._waking(verb), self._tuning.loop_interval_s)
+
+    def _waking(self, verb: Verb) -> Verb:
+        """What it found may have left something in the outbox."""
+
+        async def run() -> int:
+            return self._wake(await verb())
+
+        return run
+
+    def _wake(self, found: int) -> int:
+        if found:
+            self._me.wake.set()
+        return found
+
+    async def _publish(self) -> int:
+        return await publish_outbox(self._publishing)
+
+    async def _reap(self) -> int:
+        if not await self._contact.is_steady(self._me.state):
+            return 0
+        reaped = await self._contact.keeping(reap_leases(self._me.state))
+        for attempt in reaped:
+            log.warning("lease_expired", **{name: str(value) for name, value in attempt.items()})
+        self._me.metrics.leases_expired(len(reaped))
+        return self._wake(len(reaped))
+
+    async def _requeue(self) -> int:
+        queued = await requeue_failed(self._me.state)
+        self._me.metrics.tasks_retried(sum(row["retried"] for row in queued))
+        return self._wake(len(queued))
+
+    async def _relieve(self) -> int:
+        changed = self._wake(await relieve_pressure(self._me.state))
+        # A queue that empties makes room task by task: again at once only when it is worth it.
+        return changed if changed >= 100 else 0
+
+    async def _prune(self) -> int:
+        me = self._me
+        days = self._tuning.history_days
+        return await prune_history(me.state, days, store=me.store, bucket=me.grants.bucket)
+
+    async def _measure(self) -> int:
+        return await measure(self._me.state, self._me.org_id, self._me.metrics)
