@@ -47,6 +47,20 @@ MUTANTS = [
 ]
 
 
+# What is routed where, what is given once, and what a version that gave way may still do.
+DEPLOYS = "tests/integration/dispatcher/test_deploys.py"
+RACES = "tests/fault/test_deploy_races.py"
+VERSION_MUTANTS = [
+    (DEPLOYS, "route_events", "THEN NOT s.held", "THEN true"),
+    (DEPLOYS, "route_events", "i.event_id = due.id", "false"),
+    (DEPLOYS, "owe_missing", "i.event_id = e.id", "false"),
+    (DEPLOYS, "subscribe", "e.changes AND NOT coalesce(p.changes, false)", "false"),
+    (DEPLOYS, "point_at", "d.current_version <> v.version", "d.output_index < 0"),
+    (DEPLOYS, "supersede_tasks", "SET superseded = true,", "SET"),
+    (RACES, "supersede_tasks", "status IN ('Queued', 'Running') OR next_retry_at", "true OR id"),
+    (RACES, "revive_tasks", "CASE WHEN status = 'Running' THEN clock_timestamp() END", "NULL"),
+]
+
 # The limit of a job is guarded by what a claim counts, and by claims that take turns.
 LIMIT_MUTANTS = [
     ("lock_claims", "pg_advisory_xact_lock(", "hashtextextended('', "),
@@ -56,7 +70,11 @@ LIMIT_MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("query", "old", "new"), MUTANTS)
+# Each takes some ten seconds: `make fault` has the other half.
+@pytest.mark.parametrize(
+    ("query", "old", "new"),
+    [pytest.param(*m, marks=[pytest.mark.long] * (n % 2)) for n, m in enumerate(MUTANTS)],
+)
 def test_a_weakened_fence_is_noticed(
     query: str, old: str, new: str, tmp_path: Path, postgres: PostgresServer
 ) -> None:
@@ -68,6 +86,14 @@ def test_a_weakened_limit_is_noticed(
     query: str, old: str, new: str, tmp_path: Path, postgres: PostgresServer
 ) -> None:
     assert_caught(CLAIMS, query, old, new, tmp_path, postgres)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("suite", "query", "old", "new"), VERSION_MUTANTS)
+def test_a_weakened_cut_over_is_noticed(
+    suite: str, query: str, old: str, new: str, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    assert_caught(suite, query, old, new, tmp_path, postgres)
 
 
 @pytest.mark.parametrize("suite", [SUITE, CLAIMS])

@@ -132,8 +132,7 @@ SELECT count(*) FROM promoted;
 
 -- name: hold_upstream
 -- Everything upstream of these jobs is held as far as they are; what is no longer so is given back.
--- Of two of them that are upstream of each other, by way of several DAGs, neither is held for the
--- other, or both would wait for ever; and so none is held for itself.
+-- None is held for itself. Jobs never feed each other in a circle: `refuse_cycles.py`.
 WITH RECURSIVE pressed AS (
     SELECT * FROM unnest(:job_ids::uuid[], :from_ranks::smallint[], :reasons::text[])
                   AS p (job_id, from_rank, reason)
@@ -152,8 +151,7 @@ WITH RECURSIVE pressed AS (
       FROM upstream u
       JOIN pressed p ON p.job_id = u.cause
       JOIN jobs j ON j.id = u.job_id
-     WHERE NOT EXISTS (SELECT FROM upstream back
-                        WHERE back.cause = u.job_id AND back.job_id = u.cause)
+     WHERE u.job_id <> u.cause
 ), held AS (
     INSERT INTO job_holds AS h (org_id, dag_name, job_name, cause, from_rank, reason)
     SELECT org_id, dag_name, job_name, cause, from_rank, reason FROM wanted

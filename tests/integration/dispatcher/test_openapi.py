@@ -58,6 +58,12 @@ EXAMPLES = settings(
     suppress_health_check=list(HealthCheck),
 )
 
+# Connection pools of the dispatcher under test draw their jitter from `random`, in a thread of
+# their own: nothing that a case is made of.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Do not use the `random` module:hypothesis.errors.HypothesisDeprecationWarning"
+)
+
 
 @pytest.fixture
 def served(state_dsns: Any, tmp_path: Path) -> Iterator[ServedDispatcher]:

@@ -302,37 +302,6 @@ async def test_producers_that_are_deployed_later_are_held_too(pipeline: Pipeline
     assert pipeline.held() == dict.fromkeys(expected, 0)
 
 
-async def test_jobs_that_feed_each_other_do_not_wait_for_each_other(pipeline: Pipeline) -> None:
-    """DAGs cannot have cycles, but two of them together can."""
-    limits = "backpressure: { max_queue_depth: 5 }"
-    publish = "publish: {{ {0}: {{ from: {{ job: {1} }} }} }}\n"
-    source = "  - { name: request, activation: source, source: { kind: manual } }\n"
-    ping = "name: ping\njobs:\n" + source
-    await pipeline.plane.deploy(
-        ping + job("there", "job: request", limits) + publish.format("there", "there")
-    )
-    await pipeline.plane.deploy(
-        "name: pong\njobs:\n"
-        + job("back", "dataset: there", limits)
-        + publish.format("back", "back")
-    )
-    await pipeline.plane.deploy(
-        ping
-        + job("there", "dataset: back; job: request", limits)
-        + publish.format("there", "there")
-    )
-    await pipeline.produce(5, of="there", dag="ping")
-    await pipeline.tick()
-    assert pipeline.held() == {"ping.request": 0, "ping.there": 0}
-    await pipeline.produce(5, of="back", dag="pong")
-    await pipeline.tick()
-    assert pipeline.levels() == {"there": 0, "back": 0}
-    assert pipeline.held() == {"ping.request": 0}
-    assert len(await pipeline.work(10)) == 10
-    await pipeline.tick()
-    assert pipeline.held() == {}
-
-
 # Falling
 
 
