@@ -129,7 +129,7 @@ def _prepare(home: Path) -> None:
     steps.patch_queries()
     steps.patch_transactions()
 
-    from trace_platform.dispatcher import dag_api, serve, task_api
+    from trace_platform.dispatcher import dag_api, run_loops, task_api
     from trace_platform.drivers import http_invoker  # noqa: F401
     from trace_platform.drivers.lite import pem_signer, pgqueue  # noqa: F401
     from trace_platform.operators import registry
@@ -145,8 +145,8 @@ def _prepare(home: Path) -> None:
     pgqueue.PgQueueSender.send = send_as_step  # type: ignore[assignment, method-assign]
     steps.patch_verb(dag_api, "deploy_dag", "deploy", always=True)
     steps.patch_verb(dag_api, "roll_back", "rollback", always=True)
-    steps.patch_verb(serve, "advance_deploys", "advance", always=False)
-    steps.patch_verb(serve, "publish_outbox", "publish", always=False)
+    steps.patch_verb(run_loops, "advance_deploys", "advance", always=False)
+    steps.patch_verb(run_loops, "publish_outbox", "publish", always=False)
     steps.patch_verb(task_api, "claim_tasks", "claim", always=False)
     steps.patch_verb(task_api, "complete_tasks", "complete", always=False)
 
