@@ -396,3 +396,14 @@ async def test_readers_elsewhere_follow_a_name_to_another_job_at_once(pipe: Pipe
     assert await pipe.settle() == ["q.x"]
     (content,) = (await pipe.read())["q_x"].values()
     assert content["inputs"][0]["job"] == "b"
+
+
+async def test_what_is_owed_once_more_is_given_once(pipe: Pipeline) -> None:
+    await filled(pipe)
+    pipe.plane.sql(
+        "INSERT INTO outbox (kind, payload) SELECT 'route', jsonb_build_object('event_ids',"
+        " jsonb_build_array(event_id), 'generation_id', generation_id, 'again', gen_random_uuid())"
+        " FROM task_inputs"
+    )
+    assert await pipe.settle() == []
+    assert pipe.plane.sql("SELECT 1 FROM outbox") == []
