@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from unittest import mock
 
 import pytest
 
 from tests.acceptance.test_cli_engine import trace
 from tests.support.stack import Stack, wait_for
-from tests.support.stack import trace as start_trace
 from trace_platform.app import control_client, dataset_client
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -34,20 +32,15 @@ publish:
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    home = tmp_path_factory.mktemp("cli-datasets") / "home"
-    home.mkdir()
-    (home / "config.toml").write_text("[worker]\nprewarm = false\n")
-    with start_trace(home, "up") as running:
-        wait_for("the instance", lambda: "is ready in" in running.text())
-        wait_for("a worker", lambda: control_client.queues(running.home).workers)
-        assert trace(running, "datasets", "list").out.startswith("nothing is published")
-        # Two generations of echo.
-        for yaml in (DAG.replace("emit: true", "emit: false"), DAG):
-            control_client.deploy(running.home, yaml, "work.yaml")
-        control_client.trigger(running.home, "work", "request", 0, 9)
-        wait_for("the echo", lambda: dataset_client.dataset(running.home, "echoes").age_s)
-        yield running
+def stack(instance: Stack) -> Stack:
+    running = instance
+    assert trace(running, "datasets", "list").out.startswith("nothing is published")
+    # Two generations of echo.
+    for yaml in (DAG.replace("emit: true", "emit: false"), DAG):
+        control_client.deploy(running.home, yaml, "work.yaml")
+    control_client.trigger(running.home, "work", "request", 0, 9)
+    wait_for("the echo", lambda: dataset_client.dataset(running.home, "echoes").age_s)
+    return running
 
 
 def test_datasets_are_listed_shown_and_explained(stack: Stack) -> None:

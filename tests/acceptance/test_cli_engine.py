@@ -6,7 +6,6 @@ import io
 import json
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,6 @@ import psycopg
 import pytest
 
 from tests.support.stack import Stack, wait_for
-from tests.support.stack import trace as start_trace
 from trace_platform.app import control_client, databases
 from trace_platform.app.instance import open_instance
 from trace_platform.app.settings import load_settings
@@ -53,14 +51,8 @@ publish:
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    home = tmp_path_factory.mktemp("cli-engine") / "home"
-    home.mkdir()
-    (home / "config.toml").write_text("[worker]\nprewarm = false\n")
-    with start_trace(home, "up") as running:
-        wait_for("the instance", lambda: "is ready in" in running.text())
-        wait_for("a worker", lambda: control_client.queues(running.home).workers)
-        yield running
+def stack(instance: Stack) -> Stack:
+    return instance
 
 
 @dataclass

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.test_cli_engine import trace
-from tests.support.stack import Stack, wait_for
-from tests.support.stack import trace as start_trace
-from trace_platform.app import control_client
+from tests.support.stack import Stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
@@ -38,14 +35,8 @@ publish:
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    home = tmp_path_factory.mktemp("cli-versions") / "home"
-    home.mkdir()
-    (home / "config.toml").write_text("[worker]\nprewarm = false\n")
-    with start_trace(home, "up") as running:
-        wait_for("the instance", lambda: "is ready in" in running.text())
-        wait_for("a worker", lambda: control_client.queues(running.home).workers)
-        yield running
+def stack(instance: Stack) -> Stack:
+    return instance
 
 
 def test_a_dag_from_plan_to_rollback(stack: Stack, tmp_path: Path) -> None:

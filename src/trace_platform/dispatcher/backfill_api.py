@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI
 
 from trace_platform.dispatcher.authenticate import require
 from trace_platform.dispatcher.control_backfill import control_backfill
 from trace_platform.dispatcher.openapi import documented
+from trace_platform.dispatcher.parameters import Limit
 from trace_platform.dispatcher.plan_backfill import plan_backfill
 from trace_platform.dispatcher.show_backfill import list_backfills, show_backfill
 from trace_platform.dispatcher.start_backfill import start_backfill
@@ -17,8 +18,6 @@ from trace_platform.wire import backfill
 
 if TYPE_CHECKING:
     from trace_platform.dispatcher.api import Dispatcher
-
-Limit = Annotated[int, Query(ge=1, le=1000, description="At most this many, the newest first.")]
 
 
 def install(app: FastAPI, me: Dispatcher) -> None:

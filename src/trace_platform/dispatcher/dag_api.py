@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
-from fastapi import FastAPI, Path, Query
+from fastapi import FastAPI, Path
 from pydantic import AwareDatetime
 
 from trace_platform.dispatcher.authenticate import require
 from trace_platform.dispatcher.deploy_dag import deploy_dag
 from trace_platform.dispatcher.describe import dag_status
 from trace_platform.dispatcher.openapi import documented
+from trace_platform.dispatcher.parameters import Limit, Named
 from trace_platform.dispatcher.plan_dag import plan_dag
 from trace_platform.dispatcher.roll_back import roll_back
 from trace_platform.dispatcher.show_deploy import list_deploys, show_deploy
@@ -20,9 +21,6 @@ from trace_platform.wire import control, plan
 
 if TYPE_CHECKING:
     from trace_platform.dispatcher.api import Dispatcher
-
-Named = Annotated[str, Path(min_length=1, max_length=128)]
-Limit = Annotated[int, Query(ge=1, le=1000, description="At most this many, the newest first.")]
 
 
 def install(app: FastAPI, me: Dispatcher) -> None:

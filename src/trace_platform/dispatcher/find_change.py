@@ -19,8 +19,6 @@ from trace_platform.wire.plan import JobChange, PublishChange
 class Change:
     jobs: list[JobChange]
     publishes: list[PublishChange]
-    # By job of the new version.
-    fingerprints: Mapping[str, str]
 
 
 def find_change(
@@ -40,7 +38,7 @@ def find_change(
         JobChange(job=name, action="removed", why=["it is not in the file"])
         for name in active.keys() - prints.keys()
     ]
-    return Change(jobs + sorted(gone, key=lambda j: j.job), _publishes(dag, published), prints)
+    return Change(jobs + sorted(gone, key=lambda j: j.job), _publishes(dag, published))
 
 
 def _job_change(

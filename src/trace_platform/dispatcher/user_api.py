@@ -16,6 +16,7 @@ from trace_platform.dispatcher.explain import explain
 from trace_platform.dispatcher.list_events import list_events
 from trace_platform.dispatcher.list_queues import list_queues
 from trace_platform.dispatcher.openapi import documented
+from trace_platform.dispatcher.parameters import Limit, Named
 from trace_platform.dispatcher.pause_job import pause_job
 from trace_platform.dispatcher.read_task_log import read_task_log
 from trace_platform.dispatcher.resume_job import resume_job
@@ -27,8 +28,6 @@ from trace_platform.wire import control, dataset
 if TYPE_CHECKING:
     from trace_platform.dispatcher.api import Dispatcher
 
-Limit = Annotated[int, Query(ge=1, le=1000, description="At most this many, the newest first.")]
-Named = Annotated[str, Path(min_length=1, max_length=128)]
 Attempt = Annotated[int, Query(ge=1, le=2**31 - 1, description="The newest unless given.")]
 IdPrefix = Annotated[
     str,

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.support.control_plane import ControlPlane, range_event, stage
+from tests.support.range_work import span, work
 from trace_platform.dispatcher.advance_backfills import advance_backfills
 from trace_platform.dispatcher.advance_deploys import advance_deploys
 from trace_platform.dispatcher.claim_task import claim_tasks
@@ -65,17 +66,6 @@ jobs:
 async def take(plane: ControlPlane, n: int = 100) -> list[Claimed]:
     found = await claim_tasks(plane.me.state, plane.me.grants, "ecs_platform", ["w"] * n)
     return [claimed for _, claimed in found if claimed.task.job.name != "follow"]
-
-
-def span(claimed: Claimed) -> tuple[int, int]:
-    given = claimed.task.inputs[0]
-    assert given.start is not None
-    assert given.end is not None
-    return given.start, given.end
-
-
-def work(claims: list[Claimed]) -> list[tuple[str, int, int]]:
-    return sorted((claimed.task.job.name, *span(claimed)) for claimed in claims)
 
 
 async def commit(plane: ControlPlane, claimed: Claimed) -> None:

@@ -259,11 +259,9 @@ CREATE TABLE column_lineage (
     PRIMARY KEY (dataset_uuid, column_name, input_dataset, input_column)
 );
 
-ALTER TABLE tasks SET (autovacuum_vacuum_scale_factor = 0.02, fillfactor = 80);
-
-GRANT SELECT, INSERT, UPDATE, DELETE ON generations, dag_version_publishes, shared_outputs, deploys, subscriptions,
-    task_inputs, data_invalidations, invalidation_tasks, backfills, source_ticks, column_lineage
-    TO trace_dispatcher;
+GRANT SELECT, INSERT, UPDATE, DELETE ON generations, dag_version_publishes, shared_outputs, deploys,
+    subscriptions, task_inputs, data_invalidations, invalidation_tasks, backfills, source_ticks,
+    column_lineage TO trace_dispatcher;
 GRANT SELECT ON live_tasks TO trace_dispatcher;
 GRANT DELETE ON partition_versions, dag_version_jobs TO trace_dispatcher;
 
