@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from bench.subjects.serve import Work, serve
 from trace_platform.drivers.lite.local_store import LocalStore
+from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.cryo_ingest import Config, CryoIngest
 from trace_platform.operators.evm.schema import TABLES
@@ -38,7 +39,7 @@ def prepared(url: str, scratch: str) -> Iterator[Work]:
                     outputs=tuple(_output(i, name) for i, name in enumerate(TABLES)),
                     store=LocalStore(request["output"]),
                     spark=spark,
-                    rpc_url=lambda _: url,
+                    rpc=lambda _: RpcEndpoint(url),
                     check=lambda: None,
                 )
             )

@@ -20,6 +20,7 @@ from trace_platform.dispatcher.cancel_task import cancel_task
 from trace_platform.domain.errors import BadInput, RpcUnreachable
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.lite.pgqueue import PgQueueReceiver
+from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators import registry
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.operators.spark.session import SparkRuntime
@@ -57,7 +58,7 @@ class Rig:
             2,
             self._queue,
             self._client,
-            Resources(LocalStore(str(folder)), {}, SparkRuntime(folder / "spark")),
+            Resources(LocalStore(str(folder)), RpcEndpoint, SparkRuntime(folder / "spark")),
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.lite.local_store import LocalStore
+from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.contract import TaskContext
 from trace_platform.wire.task import TaskInput, TaskOutput
 
@@ -56,6 +57,6 @@ def operator_task(
         ),
         store=LocalStore(str(store)),
         spark=spark,
-        rpc_url=lambda _: url,
+        rpc=lambda _: RpcEndpoint(url),
         check=check,
     )

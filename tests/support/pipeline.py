@@ -17,6 +17,7 @@ from trace_platform.dispatcher.complete_task import complete_task
 from trace_platform.dispatcher.deploy_dag import deploy_dag
 from trace_platform.dispatcher.requeue_failed import requeue_failed
 from trace_platform.domain.errors import TraceError
+from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.contract import TaskContext
 from trace_platform.state import datasets
 from trace_platform.wire.control import DeployResponse
@@ -130,7 +131,7 @@ class Pipeline:
             outputs=tuple(task.outputs),
             store=self.plane.me.store,
             spark=_none,
-            rpc_url=str,
+            rpc=RpcEndpoint,
             check=lambda: None,
         )
 

@@ -101,6 +101,8 @@ def _query(home: Home, settings: Settings, instance: Instance) -> None:
 
 
 def _worker(home: Home, settings: Settings, instance: Instance) -> None:
+    from trace_platform.app.rpc_endpoints import rpc_endpoints
+    from trace_platform.data.database import DataDatabase
     from trace_platform.drivers.lite.pgqueue import PgQueueReceiver
     from trace_platform.operators.spark.session import SparkRuntime
     from trace_platform.worker.dispatcher_client import DispatcherClient
@@ -121,7 +123,12 @@ def _worker(home: Home, settings: Settings, instance: Instance) -> None:
         slots=settings.worker.slots,
         queue=PgQueueReceiver(dsn(home, settings, instance, "trace_queue")),
         dispatcher=DispatcherClient(instance.url("dispatcher"), home.secret("worker_token"), ca),
-        resources=Resources(LocalStore(str(home.objects)), settings.rpc_pools, spark),
+        resources=Resources(
+            LocalStore(str(home.objects)),
+            rpc_endpoints(settings.rpc_pools),
+            spark,
+            DataDatabase(dsn(home, settings, instance, "trace_data_writer")),
+        ),
     )
     try:
         worker.run(_ready(home, "worker"))

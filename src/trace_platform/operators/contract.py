@@ -18,9 +18,17 @@ from uuid import UUID
 import structlog
 from pydantic import BaseModel, ConfigDict
 
+from trace_platform.data.database import DataDatabase
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.object_store import ObjectStore
-from trace_platform.wire.task import DatasetEvent, OutputCommit, TaskInput, TaskOutput
+from trace_platform.drivers.rpc_endpoint import RpcEndpoint
+from trace_platform.wire.task import (
+    DatasetEvent,
+    Invalidation,
+    OutputCommit,
+    TaskInput,
+    TaskOutput,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,8 +48,29 @@ class OperatorLog(Protocol):
     def error(self, event: str, **facts: Any) -> None: ...
 
 
-def _emits_nothing(_: Sequence[DatasetEvent]) -> int:
+class Emit(Protocol):
+    """Tell the Dispatcher while the attempt runs: recorded when this returns, however long the
+    Dispatcher is away. Waits while paused. How many events and invalidations are new: one that was
+    emitted before changes nothing. `tables` are outputs that are tables, and how far they go."""
+
+    def __call__(
+        self,
+        events: Sequence[DatasetEvent] = (),
+        invalidations: Sequence[Invalidation] = (),
+        tables: Sequence[OutputCommit] = (),
+    ) -> int: ...
+
+
+def _emits_nothing(
+    events: Sequence[DatasetEvent] = (),
+    invalidations: Sequence[Invalidation] = (),
+    tables: Sequence[OutputCommit] = (),
+) -> int:
     raise InvalidConfig("nobody takes the events of this attempt")
+
+
+def _no_data() -> DataDatabase:
+    raise InvalidConfig("this worker has no Postgres data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +85,15 @@ class TaskContext:
     store: ObjectStore
     # The warm session; jobs of the calling thread carry the attempt's tag.
     spark: Callable[[], SparkSession]
-    # The URL behind a pool's name. It may hold a key: never log it, never put it in an error.
-    rpc_url: Callable[[str], str]
+    # Where the nodes of a pool are asked. It may hold a key or token: never log it.
+    rpc: Callable[[str], RpcEndpoint]
     # Raises TaskCanceled or TaskTimedOut once the attempt has to stop; waits while it is to pause.
     check: Callable[[], None]
     # Whether a source shall finish what it has begun and end.
     draining: Callable[[], bool] = lambda: False
-    # Events of its outputs while it runs: recorded when this returns, however long the Dispatcher
-    # is away. How many are new; one that was emitted before changes nothing. Waits while paused.
-    emit: Callable[[Sequence[DatasetEvent]], int] = _emits_nothing
+    emit: Emit = _emits_nothing
+    # Postgres data, for hot tables.
+    data: Callable[[], DataDatabase] = _no_data
     # Lines of this attempt: kept with it, shown by `trace tasks logs`.
     log: OperatorLog = field(default_factory=structlog.get_logger)
 
@@ -75,6 +104,8 @@ class Result:
 
     outputs: list[OutputCommit] = field(default_factory=list)
     events: list[DatasetEvent] = field(default_factory=list)
+    # Of an output: it was rewritten. Of an input: it is wrong and must be made anew.
+    invalidations: list[Invalidation] = field(default_factory=list)
 
 
 class Operator(Protocol):

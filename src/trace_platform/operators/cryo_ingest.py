@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from pydantic import Field
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import MalformedBlock, TraceError
 from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators import scope
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
@@ -52,9 +53,9 @@ class Config(OperatorConfig):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one Spark task is told. The URL may hold a key, so it is not shown."""
+    """What one Spark task is told."""
 
-    url: str = field(repr=False)
+    rpc: RpcEndpoint
     config: Config
     store: ObjectStore
     prefixes: dict[str, str]  # by table
@@ -79,27 +80,27 @@ class CryoIngest:
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config
         blocks = scope.block_range(task)
-        url = task.rpc_url(config.rpc_pool)
-        client = RpcClient(url, timeout_s=config.timeout_s)
+        rpc = task.rpc(config.rpc_pool)
+        client = RpcClient(rpc, timeout_s=config.timeout_s)
         try:
             client.check_chain(config.chain_id)
         finally:
             client.close()
         task.check()
-        written = _write_on_spark(task, url, config, blocks)
+        written = _write_on_spark(task, rpc, config, blocks)
         task.check()
         _check_edges(written)
         return Result(outputs=[_seal(task, i, blocks, written) for i in range(len(TABLES))])
 
 
 def _write_on_spark(
-    task: TaskContext, url: str, config: Config, blocks: BlockRange
+    task: TaskContext, rpc: RpcEndpoint, config: Config, blocks: BlockRange
 ) -> list[WrittenPart]:
-    """As a plain RDD: half the fixed cost of a data source query, and the URL is in no plan."""
+    """As a plain RDD: half the fixed cost of a data source query; no plan has the endpoint."""
     context = task.spark().sparkContext
     prefixes = {table: scope.output(task, i).prefix for i, table in enumerate(TABLES)}
     parts = [
-        Part(url, config, task.store, prefixes, piece)
+        Part(rpc, config, task.store, prefixes, piece)
         for piece in partitions(
             blocks,
             cores=context.defaultParallelism,
@@ -129,7 +130,7 @@ def _write_or_error(part: Part) -> WrittenPart | TraceError:
 
 
 def write_part(part: Part, retry: int = 0) -> WrittenPart:
-    client = RpcClient(part.url, timeout_s=part.config.timeout_s)
+    client = RpcClient(part.rpc, timeout_s=part.config.timeout_s)
     fetcher = RangeFetcher(
         client,
         part.config.chain_id,

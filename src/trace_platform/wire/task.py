@@ -82,6 +82,8 @@ class Invalidation(InvalidScope):
 
     dataset_uuid: UUID
     dataset_version: UUID
+    # Made by whoever reports it: the same one twice, also by another attempt, is one invalidation.
+    request_id: UUID | None = None
 
 
 class TaskInput(DatasetEvent):
@@ -93,6 +95,11 @@ class TaskInput(DatasetEvent):
     where: dict[str, Any] | None = None
     # It was read before and is to be again: what was said to be invalid.
     invalidation: UUID | None = None
+    # The dataset is a table of Postgres data: its rows from the table's first block on are there,
+    # and `files` hold older ones.
+    table: bool = False
+    # False: it did not wake the task; it is there to be read, in the range of what did.
+    trigger: bool = True
 
 
 class TaskOutput(Strict):
@@ -285,11 +292,13 @@ class CompleteBatchResponse(Strict):
 class EventsRequest(Fenced):
     events: list[DatasetEvent] = Field(default=[], max_length=100_000)
     invalidations: list[Invalidation] = Field(default=[], max_length=10_000)
+    # Outputs that are tables, and how far they go by now.
+    tables: list[OutputCommit] = Field(default=[], max_length=1_000)
 
     @model_validator(mode="after")
     def _something(self) -> Self:
-        if not (self.events or self.invalidations):
-            raise ValueError("give at least one event or invalidation")
+        if not (self.events or self.invalidations or self.tables):
+            raise ValueError("give at least one event, invalidation or table")
         return self
 
 

@@ -31,6 +31,8 @@ from trace_platform.wire.task import (
     EventsRequest,
     HeartbeatRequest,
     HeartbeatResponse,
+    Invalidation,
+    OutputCommit,
     Progress,
 )
 from trace_platform.worker.attempt_log import AttemptLog
@@ -186,11 +188,21 @@ class Attempt:
         if self._stop_reason is not None:
             raise self._stop_reason
 
-    def _emit(self, events: Sequence[DatasetEvent]) -> int:
+    def _emit(
+        self,
+        events: Sequence[DatasetEvent] = (),
+        invalidations: Sequence[Invalidation] = (),
+        tables: Sequence[OutputCommit] = (),
+    ) -> int:
         """An outage of the Dispatcher is waited for, unless the attempt is to end meanwhile."""
         if self._send_events is None:
             raise InvalidConfig("this worker takes no events of attempts that run")
-        request = EventsRequest(**self._fence(), events=list(events))
+        request = EventsRequest(
+            **self._fence(),
+            events=list(events),
+            invalidations=list(invalidations),
+            tables=list(tables),
+        )
         pause_s = FIRST_PAUSE_S
         while True:
             self._check()
@@ -225,6 +237,7 @@ class Attempt:
             status="Completed",
             outputs=result.outputs,
             events=result.events,
+            invalidations=result.invalidations,
             has_log=self.log.save(),
         )
 
@@ -245,10 +258,11 @@ class Attempt:
                     outputs=tuple(task.outputs),
                     store=self._resources.store,
                     spark=spark,
-                    rpc_url=self._resources.rpc_url,
+                    rpc=self._resources.rpc,
                     check=self._check,
                     draining=lambda: self._drain_since is not None,
                     emit=self._emit,
+                    data=self._resources.data_database,
                     log=self.log,
                 )
             )

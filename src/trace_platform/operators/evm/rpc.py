@@ -23,6 +23,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import msgspec
 
 from trace_platform.domain.errors import InvalidConfig, MalformedBlock, RpcUnreachable, WrongChain
+from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 
 T = TypeVar("T")
 
@@ -66,20 +67,24 @@ class RpcClient:
 
     def __init__(
         self,
-        url: str,
+        endpoint: RpcEndpoint | str,
         *,
         timeout_s: float = 60.0,
         backoff_s: Sequence[float] = _BACKOFF_S,
         max_bytes: int = 256 * 2**20,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._url = _parse(url)
+        given = RpcEndpoint(endpoint) if isinstance(endpoint, str) else endpoint
+        self._url = _parse(given.url)
         self._timeout_s = timeout_s
         self._backoff_s = tuple(backoff_s)
         self._max_bytes = max_bytes
         self._sleep = sleep
         self._headers = _headers(self._url)
-        self._tls = ssl.create_default_context() if self._url.scheme == "https" else None
+        if given.token is not None:
+            self._headers["X-Trace-Worker-Token"] = given.token
+        secure = self._url.scheme == "https"
+        self._tls = ssl.create_default_context(cadata=given.ca) if secure else None
         self._idle: list[http.client.HTTPConnection] = []
         self._closed = False
         self._lock = threading.Lock()
