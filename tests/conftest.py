@@ -62,6 +62,7 @@ class StateDsns:
 class DataDsns:
     owner: str
     writer: str
+    janitor: str
     query: str
 
 

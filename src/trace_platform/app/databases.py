@@ -51,7 +51,7 @@ STATE = Database(
 DATA = Database(
     name="trace_data",
     owner="trace_data_owner",
-    users=("trace_data_writer", "trace_query"),
+    users=("trace_data_writer", "trace_data_janitor", "trace_query"),
     package="trace_platform.data",
     setting="data_dsn",
 )

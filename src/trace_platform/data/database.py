@@ -11,3 +11,6 @@ class DataDatabase:
     it, never put it in an error or into a plan."""
 
     dsn: str = field(repr=False)
+    # On whose behalf: whoever is alerted wants to know.
+    dag: str | None = None
+    job: str | None = None

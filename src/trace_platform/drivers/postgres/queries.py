@@ -28,7 +28,9 @@ class Queries:
     """The queries of one file, each an async function of a transaction and its parameters."""
 
     def __init__(self, path: Path) -> None:
-        self._queries = {name: _bind(sql, suffix) for name, suffix, sql in _split(path.read_text())}
+        self._queries = {
+            name: _bind(sql, suffix) for name, suffix, sql in split_queries(path.read_text())
+        }
 
     def __getattr__(self, name: str) -> Query:
         try:
@@ -42,7 +44,8 @@ def load_queries(module_file: str) -> Queries:
     return Queries(Path(module_file).with_suffix(".sql"))
 
 
-def _split(text: str) -> list[tuple[str, str, str]]:
+def split_queries(text: str) -> list[tuple[str, str, str]]:
+    """Name, suffix and statement of each."""
     parts = _HEADER.split(text)[1:]
     return [
         (name, suffix, _PARAMETER.sub(r"%(\1)s", _condensed(body).replace("%", "%%")))

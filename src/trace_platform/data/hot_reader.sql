@@ -1,0 +1,6 @@
+-- name: export$
+SELECT pg_export_snapshot();
+
+-- name: tables
+SELECT dataset_version, columns, key, first_block, last_block, announced_to FROM hot_tables
+ WHERE dataset_version = ANY(:versions);

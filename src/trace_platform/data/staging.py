@@ -1,0 +1,45 @@
+"""Staging tables, as those see them who fill them: Spark's tasks, in any process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from trace_platform.data.arrow_connection import arrow_transaction
+from trace_platform.data.connection import DataConnection
+from trace_platform.data.database import DataDatabase
+from trace_platform.data.sync_queries import load_sync_queries
+
+_sql = load_sync_queries(__file__)
+_TASK = pa.field("spark_task", pa.int64(), nullable=False)
+
+
+def stage_rows(
+    database: DataDatabase, name: str, spark_task: int, rows: Iterable[pa.RecordBatch]
+) -> None:
+    """All of a Spark task's rows, or none: one transaction."""
+    batches = iter(rows)
+    first = next(batches, None)
+    if first is None:
+        return
+    schema = first.schema.append(_TASK)
+
+    def marked() -> Iterator[pa.RecordBatch]:
+        yield first.append_column(_TASK, pa.repeat(pa.scalar(spark_task), first.num_rows))
+        for batch in batches:
+            yield batch.append_column(_TASK, pa.repeat(pa.scalar(spark_task), batch.num_rows))
+
+    with arrow_transaction(database) as transaction:
+        transaction.append(name, pa.RecordBatchReader.from_batches(schema, marked()))
+
+
+def seal(database: DataDatabase, name: str, spark_tasks: Sequence[int]) -> None:
+    """The rows of these tasks count; those of tasks that were tried again do not."""
+    with DataConnection(database, "trace-staging") as connection, connection.transaction() as tx:
+        _sql.seal(tx, name=name, parts=list(spark_tasks))
+
+
+def drop(database: DataDatabase, name: str) -> None:
+    with DataConnection(database, "trace-staging") as connection, connection.transaction() as tx:
+        _sql.drop_staging_table(tx, name=name)

@@ -1,0 +1,5 @@
+-- name: seal!
+UPDATE staging_tables SET parts = :parts::bigint[] WHERE name = :name;
+
+-- name: drop_staging_table$
+SELECT drop_staging_table(:name);

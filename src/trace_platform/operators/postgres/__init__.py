@@ -1,0 +1,1 @@
+"""Hot tables as DataFrames."""
