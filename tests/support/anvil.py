@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,6 +89,8 @@ def anvil(*options: str) -> Iterator[Anvil]:
                     break
             else:
                 pytest.fail("anvil ended before it listened")
+            # It logs every call, and waits when nobody reads.
+            threading.Thread(target=process.stdout.read, daemon=True).start()
             yield Anvil(f"http://127.0.0.1:{port}")
         finally:
             process.kill()

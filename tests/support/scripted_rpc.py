@@ -66,6 +66,8 @@ def scripted_rpc(answer: Answer, *faults: Any) -> Iterator[ScriptedRpc]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Else each answer waits for an acknowledgement.
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     from trace_platform.operators.contract import Operator
 
 OPERATORS: dict[str, str] = {
+    "block_follower": "trace_platform.operators.block_follower.BlockFollower",
     "cryo_ingest": "trace_platform.operators.cryo_ingest.CryoIngest",
+    "integrity_check": "trace_platform.operators.integrity_check.IntegrityCheck",
+    "liveliness_monitor": "trace_platform.operators.liveliness_monitor.LivelinessMonitor",
     "no_op": "trace_platform.operators.no_op.NoOp",
+    "parquet_compact": "trace_platform.operators.parquet_compact.ParquetCompact",
     "range_splitter": "trace_platform.operators.range_splitter.RangeSplitter",
+    "rpc_integrity_check": "trace_platform.operators.rpc_integrity_check.RpcIntegrityCheck",
     "ticker": "trace_platform.operators.ticker.Ticker",
 }
 
