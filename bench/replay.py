@@ -1,4 +1,4 @@
-"""The chain that every side reads: `trace devchain`, all of its answers built beforehand."""
+"""The chain that every side reads: `trace devchain`, built beforehand where time counts."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ class Replay:
 
 
 @contextmanager
-def replaying(blocks: int, txs: int, log: Path) -> Iterator[Replay]:
+def replaying(blocks: int, txs: int, log: Path, *, prebuild: bool = True) -> Iterator[Replay]:
     """Blocks 1 to `blocks`, each of exactly `txs` transactions."""
     command = [sys.executable, "-m", "trace_platform.cli", "devchain", "--port", "0"]
-    command += ["--blocks", str(blocks), "--txs", str(txs), "--exact-txs", "--prebuild"]
+    command += ["--blocks", str(blocks), "--txs", str(txs), "--exact-txs"]
+    command += ["--prebuild"] if prebuild else []
     with log.open("wb") as errors:
         server = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=errors, bufsize=0, start_new_session=True

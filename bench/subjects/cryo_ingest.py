@@ -14,7 +14,7 @@ from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.cryo_ingest import Config, CryoIngest
-from trace_platform.operators.evm.schema import TABLES
+from trace_platform.operators.evm.schema import DEFAULT_TABLES
 from trace_platform.operators.spark.session import SparkRuntime
 from trace_platform.wire.task import TaskInput, TaskOutput
 
@@ -36,7 +36,7 @@ def prepared(url: str, scratch: str) -> Iterator[Work]:
                     attempt=1,
                     config=Config(chain_id=_CHAIN_ID, rpc_pool="bench"),
                     inputs=(_range(request["start"], request["end"]),),
-                    outputs=tuple(_output(i, name) for i, name in enumerate(TABLES)),
+                    outputs=tuple(_output(i, name) for i, name in enumerate(DEFAULT_TABLES)),
                     store=LocalStore(request["output"]),
                     spark=spark,
                     rpc=lambda _: RpcEndpoint(url),

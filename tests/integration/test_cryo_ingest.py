@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from tests.integration.conftest import Ingest, settled_progress
+from tests.support.ingest_tables import tables_task
 from tests.support.scripted_rpc import HANG, Raw, RpcError, ScriptedRpc, scripted_rpc
 from tests.support.tiny_chain import CHAIN_ID, TinyChain, digest
 from trace_platform.domain.block_range import BlockRange
@@ -27,9 +29,10 @@ from trace_platform.domain.errors import (
     Unavailable,
     WrongChain,
 )
+from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.cryo_ingest import Config, CryoIngest, Part, write_part
-from trace_platform.operators.evm.schema import TABLES, schema_hash
+from trace_platform.operators.evm.schema import DEFAULT_TABLES, TABLES, schema_hash
 from trace_platform.wire.manifest import seal
 
 pytestmark = pytest.mark.spark
@@ -48,7 +51,8 @@ def test_a_range_becomes_three_sealed_outputs(ingest: Ingest) -> None:
         result = ingest.run_task(task)
     assert [output.row_count for output in result.outputs] == [18, 54, 54]
     assert result.events == []
-    for index, (table, schema) in enumerate(TABLES.items()):
+    for index, table in enumerate(DEFAULT_TABLES):
+        schema = TABLES[table]
         committed, output = result.outputs[index], task.outputs[index]
         assert committed.location == output.prefix
         assert committed.dataset_version == output.dataset_version
@@ -208,7 +212,7 @@ def test_a_retried_spark_task_writes_beside_the_first_try(tmp_path: Path, ingest
         task = ingest.task(node.url, BlockRange(0, 3))
         prefixes = {output.name: output.prefix for output in task.outputs}
         config = Config(chain_id=CHAIN_ID, rpc_pool="test")
-        part = Part(node.url + KEY, config, task.store, prefixes, BlockRange(0, 3))
+        part = Part(RpcEndpoint(node.url + KEY), config, task.store, prefixes, BlockRange(0, 3))
         first, second = write_part(part), write_part(part, retry=1)
     assert KEY not in repr(part)
     assert first.files["logs"].name == "logs_0_3.parquet"
@@ -287,3 +291,71 @@ def test_a_jvm_killed_in_the_middle_fails_the_attempt_and_the_next_one_works(
         assert "\n" not in caught.value.message
     with scripted_rpc(TinyChain(16).answer) as node:
         assert ingest.run(node.url, BlockRange(0, 15))["blocks"].num_rows == 16
+
+
+@pytest.mark.parametrize("tables", [("logs",), ("traces", "blocks"), tuple(TABLES)])
+def test_outputs_follow_the_tables_that_the_job_asks_for(
+    tables: tuple[str, ...], ingest: Ingest
+) -> None:
+    with scripted_rpc(TinyChain(12, 3).answer) as node:
+        task = tables_task(ingest, node.url, BlockRange(0, 11), tables, batch_blocks=3)
+        result = ingest.run_task(task)
+        asked = set(node.calls)
+    for index, table in enumerate(tables):
+        assert ingest.read(task, index, result).schema.equals(TABLES[table])
+        assert all(file.name.startswith(table) for file in ingest.manifest(task, index).files)
+    assert [output.output_index for output in result.outputs] == list(range(len(tables)))
+    assert ("trace_block" in asked) == ("traces" in tables)
+    assert ("eth_getBlockReceipts" in asked) == ("logs" in tables)
+
+
+def test_a_node_without_traces_is_named_and_nothing_is_sealed(ingest: Ingest) -> None:
+    chain = TinyChain(8)
+
+    def answer(method: str, params: list[Any]) -> Any:
+        missing = RpcError(-32601, "the method trace_block does not exist")
+        return missing if method == "trace_block" else chain.answer(method, params)
+
+    with scripted_rpc(answer) as node:
+        task = tables_task(ingest, node.url, BlockRange(0, 7), ("blocks", "traces"))
+        with pytest.raises(InvalidConfig, match="does not have the method trace_block") as caught:
+            ingest.run_task(task)
+    assert not caught.value.retryable
+    assert [_files(task, index) for index in range(2)] == [[], []]
+
+
+def test_outputs_that_are_not_the_tables_are_refused(ingest: Ingest) -> None:
+    task = ingest.task("http://127.0.0.1:1", BlockRange(0, 3), tables=["blocks", "traces"])
+    with pytest.raises(InvalidConfig, match="has 3 outputs, its tables are blocks, traces"):
+        CryoIngest().run(task)
+
+
+def test_a_range_larger_than_a_task_is_given_back_in_aligned_parts(ingest: Ingest) -> None:
+    """Neither the node nor Spark is asked."""
+    task = ingest.task("http://127.0.0.1:1", BlockRange(95, 310), max_blocks_per_task=100)
+    result = CryoIngest().run(task)
+    parts = [BlockRange(95, 99), BlockRange(100, 199), BlockRange(200, 299), BlockRange(300, 310)]
+    assert result.split == parts
+    assert not result.outputs
+    assert [_files(task, index) for index in range(3)] == [[], [], []]
+
+
+def test_a_range_that_fits_a_task_is_not_split(ingest: Ingest) -> None:
+    with scripted_rpc(TinyChain(12).answer) as node:
+        for most in (12, None):
+            task = ingest.task(node.url, BlockRange(0, 11), max_blocks_per_task=most)
+            result = ingest.run_task(task)
+            assert not result.split
+            assert result.outputs[0].row_count == 12
+
+
+def test_more_tasks_than_can_be_told_are_refused(ingest: Ingest) -> None:
+    task = ingest.task("http://127.0.0.1:1", BlockRange(0, 10**9), max_blocks_per_task=1)
+    with pytest.raises(InvalidConfig, match="more than 9999 tasks"):
+        CryoIngest().run(task)
+
+
+@pytest.mark.parametrize("tables", [[], ["blocks", "blocks"], ["receipts"]])
+def test_tables_that_are_none_or_not_there_are_refused(tables: list[str]) -> None:
+    with pytest.raises(ValidationError):
+        Config.model_validate({"chain_id": 1, "rpc_pool": "x", "tables": tables})

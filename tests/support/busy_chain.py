@@ -1,9 +1,11 @@
-"""A short chain on anvil that holds what real chains hold: every kind of transaction it takes,
-contract creations, failures, logs of none to four topics, the extremes of uint256, empty blocks.
+"""A short chain on anvil that holds what real chains hold: transactions of types 0 to 4, contract
+creations, calls within calls, failures, logs of none to four topics, the extremes of uint256, empty
+blocks.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from tests.support.anvil import Anvil
@@ -37,6 +39,21 @@ def creation(runtime: str) -> str:
     return f"0x61{len(runtime) // 2:04x}80600c6000396000f3" + runtime
 
 
+def _caller(logger: str, reverter: str) -> str:
+    """Calls, delegates, asks, creates in both ways, then destroys itself for the logger."""
+    zeros, to_logger, to_reverter = "6000" * 4, "73" + logger[2:], "73" + reverter[2:]
+    return (
+        f"{zeros}6000{to_logger}5af150{zeros}{to_logger}5af450{zeros}{to_reverter}5afa50"
+        f"6000600060006000f550600060006000f050{to_logger}ff"
+    )
+
+
+def _outer(inner: str) -> str:
+    """Calls `inner` twice, passing on the value that it was given with the first call."""
+    zeros, to_inner = "6000" * 4, "73" + inner[2:]
+    return f"{zeros}34{to_inner}5af150{zeros}6000{to_inner}5af150"
+
+
 def build(node: Anvil) -> int:
     """The number of the last block."""
     accounts = node.call("eth_accounts")
@@ -45,6 +62,7 @@ def build(node: Anvil) -> int:
     _block_of_kinds(node, accounts)
     _block_of_logs(node, accounts, logger)
     _block_of_failures(node, accounts, reverter)
+    _block_of_calls(node, accounts, logger, reverter)
     node.call("evm_mine")
     _block_of_extremes(node, accounts)
     node.call("evm_mine")
@@ -91,7 +109,20 @@ def _block_of_kinds(node: Anvil, accounts: list[str]) -> None:
         type="0x4",
         authorizationList=[authorization],
     )
+    _send(node, from_=accounts[7], to=b, type="0x3", maxFeePerBlobGas=16, **_blob())
     node.call("evm_mine")
+
+
+def _blob() -> dict[str, list[str]]:
+    """A blob of zeros: its commitment and its proof are the point at infinity."""
+    infinity = bytes([0xC0]) + bytes(47)
+    versioned = "0x01" + hashlib.sha256(infinity).hexdigest()[2:]
+    return {
+        "blobVersionedHashes": [versioned],
+        "blobs": ["0x" + "00" * 131_072],
+        "commitments": ["0x" + infinity.hex()],
+        "proofs": ["0x" + infinity.hex()],
+    }
 
 
 def _block_of_logs(node: Anvil, accounts: list[str], logger: str) -> None:
@@ -104,6 +135,13 @@ def _block_of_failures(node: Anvil, accounts: list[str], reverter: str) -> None:
     _send(node, from_=accounts[4], to=reverter, value=5)
     _send(node, from_=accounts[4], data=creation("") + "fe", gas=100_000)
     _send(node, from_=accounts[4], data="0xfe", gas=100_000)  # a creation that runs out
+    node.call("evm_mine")
+
+
+def _block_of_calls(node: Anvil, accounts: list[str], logger: str, reverter: str) -> None:
+    inner = _deploy(node, accounts[8], _caller(logger, reverter))
+    outer = _deploy(node, accounts[8], _outer(inner))
+    _send(node, from_=accounts[8], to=outer, value=7)
     node.call("evm_mine")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,12 +12,13 @@ import pytest
 
 from bench.ingest import CRYO
 from bench.peers import PeerUnavailable, python_of
+from trace_platform.operators.evm.schema import TABLES
 
 _FREEZE = """
 import sys, cryo
-url, out, start, end = sys.argv[1:]
+url, out, start, end, *tables = sys.argv[1:]
 cryo.freeze(
-    ["blocks", "transactions", "logs"],
+    tables,
     blocks=[f"{start}:{end}"], rpc=url, output_dir=out, hex=False, verbose=False,
 )
 """
@@ -29,14 +31,16 @@ def cryo_python() -> Path:
         pytest.skip(str(error))
 
 
-def cryo_tables(url: str, start: int, end: int, out: Path) -> dict[str, pa.Table]:
+def cryo_tables(
+    url: str, start: int, end: int, out: Path, tables: Sequence[str] = tuple(TABLES)
+) -> dict[str, pa.Table]:
     """What cryo writes for blocks `start` to `end`, both included."""
-    _run([cryo_python(), "-c", _FREEZE, url, out, str(start), str(end + 1)])
+    _run([cryo_python(), "-c", _FREEZE, url, out, str(start), str(end + 1), *tables])
     return {
         table: pa.concat_tables(
             pq.read_table(path) for path in sorted(out.glob(f"*__{table}__*.parquet"))
         )
-        for table in ("blocks", "transactions", "logs")
+        for table in tables
     }
 
 

@@ -17,15 +17,17 @@ def address(n: int) -> str:
 
 
 class TinyChain:
-    """`answer` is a node's: bend the dictionaries in `blocks` and `receipts` before asking."""
+    """`answer` is a node's: bend what is in `blocks`, `receipts` and `traces` before asking."""
 
     def __init__(self, n_blocks: int = 10, n_transactions: int = 2) -> None:
         self.blocks: list[dict[str, Any] | None] = []
         self.receipts: list[list[dict[str, Any]] | None] = []
+        self.traces: list[list[dict[str, Any]] | None] = []
         for number in range(n_blocks):
             transactions = [_transaction(number, i) for i in range(n_transactions if number else 0)]
             self.blocks.append(_block(number, transactions))
             self.receipts.append([_receipt(number, i, t) for i, t in enumerate(transactions)])
+            self.traces.append([_trace(number, i, t) for i, t in enumerate(transactions)])
 
     def block(self, number: int) -> dict[str, Any]:
         found = self.blocks[number]
@@ -37,15 +39,30 @@ class TinyChain:
         assert found is not None
         return found
 
+    def traces_of(self, number: int) -> list[dict[str, Any]]:
+        found = self.traces[number]
+        assert found is not None
+        return found
+
     def answer(self, method: str, params: list[Any]) -> Any:
         if method == "eth_chainId":
             return hex(CHAIN_ID)
+        if method == "eth_blockNumber":
+            return hex(len(self.blocks) - 1)
         if method == "eth_getTransactionReceipt":
             every = [r for receipts in self.receipts for r in receipts or []]
             return next((r for r in every if r["transactionHash"] == params[0]), None)
-        table: list[Any] = self.blocks if method == "eth_getBlockByNumber" else self.receipts
-        number = int(params[0], 16)
-        return table[number] if number < len(table) else None
+        tables = {"eth_getBlockReceipts": self.receipts, "trace_block": self.traces}
+        table: list[Any] = tables.get(method, self.blocks)
+        number = self._number(params[0])
+        return table[number] if number is not None and number < len(table) else None
+
+    def _number(self, block: str | dict[str, str]) -> int | None:
+        """Of a number, a hash, or an object with a hash."""
+        named = block["blockHash"] if isinstance(block, dict) else block
+        if len(named) < 66:
+            return int(named, 16)
+        return next((i for i, b in enumerate(self.blocks) if b and b["hash"] == named), None)
 
 
 def _block(number: int, transactions: list[dict[str, Any]]) -> dict[str, Any]:
@@ -103,4 +120,36 @@ def _receipt(number: int, i: int, transaction: dict[str, Any]) -> dict[str, Any]
                 "removed": False,
             }
         ],
+    }
+
+
+def _trace(number: int, i: int, transaction: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "call",
+        "action": {
+            "callType": "call",
+            **{name: transaction[name] for name in ("from", "to", "value", "gas", "input")},
+        },
+        "result": {"gasUsed": hex(i), "output": "0x" + "cd" * i},
+        "subtraces": 0,
+        "traceAddress": [],
+        "transactionHash": transaction["hash"],
+        "transactionPosition": i,
+        "blockHash": digest("block", number),
+        "blockNumber": number,
+    }
+
+
+def reward(number: int) -> dict[str, Any]:
+    """What the miner of a block was paid: of no transaction."""
+    return {
+        "type": "reward",
+        "action": {"author": address(0xC0FFEE), "rewardType": "block", "value": hex(5 * 10**18)},
+        "result": None,
+        "subtraces": 0,
+        "traceAddress": [],
+        "transactionHash": None,
+        "transactionPosition": None,
+        "blockHash": digest("block", number),
+        "blockNumber": number,
     }

@@ -347,3 +347,34 @@ def test_range_of_logs_is_limited() -> None:
     chain = DevChain(blocks=MAX_BLOCK_RANGE + 1, txs=0)
     asked = {"fromBlock": "0x0", "toBlock": "latest"}
     assert error_code("eth_getLogs", asked, chain=chain) == -32005
+
+
+def test_traces_are_of_the_blocks_transactions() -> None:
+    for number in range(1, HEAD + 1):
+        block = result("eth_getBlockByNumber", hex(number), True)
+        traces = result("trace_block", hex(number))
+        first = [trace for trace in traces if trace["traceAddress"] == []]
+        assert [t["transactionHash"] for t in first] == [t["hash"] for t in block["transactions"]]
+        for trace in traces:
+            sent = block["transactions"][trace["transactionPosition"]]
+            assert (trace["blockHash"], trace["blockNumber"]) == (block["hash"], number)
+            assert trace["transactionHash"] == sent["hash"]
+        for trace, sent in zip(first, block["transactions"], strict=True):
+            receipt = result("eth_getTransactionReceipt", sent["hash"])
+            below = [
+                t for t in traces if t["transactionHash"] == sent["hash"] and t["traceAddress"]
+            ]
+            assert trace["subtraces"] == len(below)
+            assert [t["traceAddress"] for t in below] == [[n] for n in range(len(below))]
+            assert trace["action"]["value"] == sent["value"]
+            assert ("error" in trace) == (receipt["status"] == "0x0")
+            if sent["to"] is None and trace["result"]:
+                assert trace["result"]["address"] == receipt["contractAddress"]
+
+
+def test_traces_by_hash_and_of_blocks_that_are_not_there() -> None:
+    block = result("eth_getBlockByNumber", "0x5", False)
+    assert result("trace_block", block["hash"]) == result("trace_block", "0x5")
+    assert result("trace_block", hex(HEAD + 1)) is None
+    assert result("trace_block", "0x0") == []
+    assert error_code("trace_block") == -32602

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -10,19 +11,36 @@ import pytest
 from tests.support.scripted_rpc import RpcError, ScriptedRpc, scripted_rpc
 from tests.support.tiny_chain import CHAIN_ID, TinyChain, address, digest
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import MalformedBlock, RpcUnreachable, TraceError
-from trace_platform.operators.evm import fetch
-from trace_platform.operators.evm.fetch import RangeFetcher
+from trace_platform.domain.errors import (
+    InvalidConfig,
+    MalformedBlock,
+    RpcUnreachable,
+    TraceError,
+)
+from trace_platform.operators.evm import fetch, pace
+from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
 from trace_platform.operators.evm.rpc import RpcClient
 from trace_platform.operators.evm.schema import BLOCKS, LOGS, TRANSACTIONS
 
 
-def tables(node: ScriptedRpc, blocks: BlockRange, **options: Any) -> dict[str, pa.Table]:
+@contextmanager
+def fetching(node: ScriptedRpc, **options: Any) -> Iterator[RangeFetcher]:
     client = RpcClient(node.url, backoff_s=())
     try:
-        chunks = list(RangeFetcher(client, CHAIN_ID, **options).chunks(blocks))
+        yield RangeFetcher(client, CHAIN_ID, **options)
     finally:
         client.close()
+
+
+def tables(
+    node: ScriptedRpc, blocks: BlockRange, *, by_hash: bool = False, **options: Any
+) -> dict[str, pa.Table]:
+    with fetching(node, **options) as fetcher:
+        return joined(fetcher.chunks(blocks, by_hash=by_hash))
+
+
+def joined(found: Iterable[Chunk]) -> dict[str, pa.Table]:
+    chunks = list(found)
     return {
         "blocks": pa.Table.from_batches([c.blocks for c in chunks], BLOCKS),
         "transactions": pa.Table.from_batches([c.transactions for c in chunks], TRANSACTIONS),
@@ -149,6 +167,47 @@ def _overflow(chain: TinyChain) -> None:
     chain.block(3)["transactions"][0]["value"] = hex(2**256)
 
 
+def _overflow_int64(chain: TinyChain) -> None:
+    chain.block(3)["timestamp"] = hex(2**63)
+
+
+def _repeat_log_index(chain: TinyChain) -> None:
+    chain.receipts_of(3)[1]["logs"][0]["logIndex"] = "0x0"
+
+
+def _swap_logs(chain: TinyChain) -> None:
+    first, second = chain.receipts_of(3)
+    first["logs"][0]["logIndex"], second["logs"][0]["logIndex"] = "0x1", "0x0"
+
+
+def _give_another_block(chain: TinyChain) -> None:
+    chain.blocks[3], chain.receipts[3] = chain.blocks[4], chain.receipts[4]
+
+
+def _give_receipts_of_another_block(chain: TinyChain) -> None:
+    chain.receipts[3] = chain.receipts[4]
+
+
+def _give_receipts_for_a_block(chain: TinyChain) -> None:
+    chain.blocks[3] = chain.receipts_of(3)  # type: ignore[call-overload]
+
+
+def _give_a_block_for_receipts(chain: TinyChain) -> None:
+    chain.receipts[3] = chain.block(3)  # type: ignore[call-overload]
+
+
+def _null_transaction(chain: TinyChain) -> None:
+    chain.block(3)["transactions"][0] = None
+
+
+def _null_hash(chain: TinyChain) -> None:
+    chain.block(3)["hash"] = None
+
+
+def _null_logs(chain: TinyChain) -> None:
+    chain.receipts_of(3)[0]["logs"] = None
+
+
 @pytest.mark.parametrize(
     ("bend", "says"),
     [
@@ -166,6 +225,16 @@ def _overflow(chain: TinyChain) -> None:
         (_change_type, "Expected `str`, got `int`"),
         (_only_hashes, "Expected `object`, got `str`"),
         (_overflow, "does not fit 256 bits"),
+        (_overflow_int64, "does not fit 64 bits"),
+        (_repeat_log_index, "the logs of block 3 are out of order"),
+        (_swap_logs, "the logs of block 3 are out of order"),
+        (_give_another_block, "asked for block 3, got block 0x4"),
+        (_give_receipts_of_another_block, "a receipt of block 3 is of another block"),
+        (_give_receipts_for_a_block, "the answer for block 3 is not a block"),
+        (_give_a_block_for_receipts, "the answer for the receipts of block 3 is a block"),
+        (_null_transaction, "Expected `object`, got `null`"),
+        (_null_hash, "Expected `str`, got `null`"),
+        (_null_logs, "Expected `array`, got `null`"),
     ],
 )
 def test_a_malformed_answer_is_refused(bend: Callable[[TinyChain], None], says: str) -> None:
@@ -265,3 +334,254 @@ def test_the_garbage_collector_is_on_again_afterwards() -> None:
         with pytest.raises(TraceError):
             tables(node, BlockRange(0, 99))
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_receipts_by_hash_give_the_same_rows(in_flight: int) -> None:
+    chain = TinyChain(n_blocks=12, n_transactions=3)
+    with scripted_rpc(chain.answer) as node:
+        by_number = tables(node, BlockRange(0, 11))
+        options = {"batch_blocks": 2, "in_flight": in_flight}
+        assert tables(node, BlockRange(0, 11), by_hash=True, **options) == by_number
+
+
+def test_receipts_by_hash_are_of_the_blocks_that_were_read() -> None:
+    """The number has another block by the time that its receipts are asked for."""
+    chain, other = TinyChain(n_blocks=4), TinyChain(n_blocks=4)
+    for receipt in other.receipts_of(3):
+        receipt["blockHash"] = digest("another")
+
+    def answer(method: str, params: list[Any]) -> Any:
+        moved = method == "eth_getBlockReceipts" and params[0] == "0x3"
+        return (other if moved else chain).answer(method, params)
+
+    with scripted_rpc(answer) as node:
+        assert tables(node, BlockRange(0, 3), by_hash=True)["blocks"].num_rows == 4
+        with pytest.raises(MalformedBlock, match="of another block"):
+            tables(node, BlockRange(0, 3))
+
+
+def test_receipts_of_a_block_that_is_gone_are_not_taken_for_none() -> None:
+    chain = TinyChain(n_blocks=4)
+    chain.receipts[3] = None
+    refusal = pytest.raises(MalformedBlock, match="block 3 has 2 transactions, 0 receipts")
+    with scripted_rpc(chain.answer) as node, refusal as caught:
+        tables(node, BlockRange(0, 3), by_hash=True)
+    assert caught.value.retryable
+
+
+def _wants_an_object(chain: TinyChain) -> Callable[[str, list[Any]], Any]:
+    def answer(method: str, params: list[Any]) -> Any:
+        if method == "eth_getBlockReceipts" and isinstance(params[0], str):
+            return RpcError(-32602, "invalid argument 0: hex number > 64 bits")
+        return chain.answer(method, params)
+
+    return answer
+
+
+def test_a_node_that_wants_the_hash_in_an_object_gets_it() -> None:
+    chain = TinyChain(n_blocks=8)
+    with scripted_rpc(_wants_an_object(chain)) as node, fetching(node, batch_blocks=2) as fetcher:
+        found = joined(fetcher.chunks(BlockRange(0, 7), by_hash=True))
+        asked = len(node.calls)
+        again = joined(fetcher.chunks(BlockRange(0, 7), by_hash=True))
+        assert len(node.calls) - asked == 16  # it is not tried the other way any more
+    assert found == again
+    with scripted_rpc(chain.answer) as node:
+        assert found == tables(node, BlockRange(0, 7))
+
+
+def _has_no_block_receipts(chain: TinyChain) -> Callable[[str, list[Any]], Any]:
+    def answer(method: str, params: list[Any]) -> Any:
+        if method == "eth_getBlockReceipts":
+            return RpcError(-32601, "no such method")
+        return chain.answer(method, params)
+
+    return answer
+
+
+def _plain(chain: TinyChain) -> Callable[[str, list[Any]], Any]:
+    return chain.answer
+
+
+@pytest.mark.parametrize("kind", [_plain, _wants_an_object, _has_no_block_receipts])
+def test_one_block_by_its_hash(
+    kind: Callable[[TinyChain], Callable[[str, list[Any]], Any]],
+) -> None:
+    chain = TinyChain(n_blocks=5, n_transactions=3)
+    with scripted_rpc(chain.answer) as node:
+        expected = tables(node, BlockRange(4, 4))
+    with scripted_rpc(kind(chain)) as node, fetching(node) as fetcher:
+        for _ in range(2):
+            found = fetcher.block_by_hash(bytes.fromhex(chain.block(4)["hash"][2:]))
+            assert joined([found]) == expected
+        assert kind is not _plain or node.requests == 2
+
+
+def test_a_hash_that_the_node_does_not_have_is_named() -> None:
+    refusal = pytest.raises(RpcUnreachable, match="does not have block 0xabab")
+    with scripted_rpc(TinyChain().answer) as node, fetching(node) as fetcher, refusal as caught:
+        fetcher.block_by_hash(b"\xab" * 32)
+    assert caught.value.facts == {"block_hash": "0x" + "ab" * 32}
+    assert caught.value.retryable
+
+
+def test_another_block_than_the_hash_asked_for_is_refused() -> None:
+    chain = TinyChain()
+
+    def answer(method: str, params: list[Any]) -> Any:
+        return chain.block(2) if method == "eth_getBlockByHash" else chain.receipts_of(2)
+
+    refusal = pytest.raises(MalformedBlock, match="asked for block 0x0000")
+    with scripted_rpc(answer) as node, fetching(node) as fetcher, refusal:
+        fetcher.block_by_hash(bytes(32))
+
+
+def test_headers_are_the_links_of_the_chain_without_its_transactions() -> None:
+    chain = TinyChain(n_blocks=7)
+    with scripted_rpc(chain.answer) as node, fetching(node, batch_blocks=3) as fetcher:
+        found = fetcher.headers([6, 5, 9, 0])
+        assert node.requests == 2
+    assert found[2] is None
+    for number, header in zip((6, 5, 0), (found[0], found[1], found[3]), strict=True):
+        block = chain.block(number)
+        assert header == (
+            number,
+            bytes.fromhex(block["hash"][2:]),
+            bytes.fromhex(block["parentHash"][2:]),
+        )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("number", "0x3", "asked for block 2, got block 3"),
+        ("number", "two", "holds a bad value"),
+        ("hash", "0x12", "not 32 bytes"),
+        ("parentHash", "0x" + "zz" * 32, "holds a bad value"),
+    ],
+)
+def test_a_malformed_header_is_refused(field: str, value: str, says: str) -> None:
+    chain = TinyChain()
+    chain.block(2)[field] = value
+    refusal = pytest.raises(MalformedBlock, match=says)
+    with scripted_rpc(chain.answer) as node, fetching(node) as fetcher, refusal:
+        fetcher.headers([1, 2])
+
+
+def _no_traces(chain: TinyChain) -> None:
+    chain.traces[3] = []
+
+
+def _traces_of_another_block(chain: TinyChain) -> None:
+    chain.traces_of(3)[1]["blockHash"] = digest("another")
+
+
+def _trace_of_another_transaction(chain: TinyChain) -> None:
+    chain.traces_of(3)[1]["transactionPosition"] = 0
+
+
+def _trace_beyond_the_block(chain: TinyChain) -> None:
+    chain.traces_of(3)[1]["transactionPosition"] = 2
+
+
+def _trace_without_value(chain: TinyChain) -> None:
+    del chain.traces_of(3)[0]["action"]["value"]
+
+
+def _trace_too_deep(chain: TinyChain) -> None:
+    chain.traces_of(3)[0]["subtraces"] = 2**63
+
+
+@pytest.mark.parametrize(
+    ("bend", "says"),
+    [
+        (_no_traces, "block 3 has 2 transactions, 0 traces"),
+        (_traces_of_another_block, "a trace of block 3 is of another block"),
+        (_trace_of_another_transaction, "a trace of block 3 is of another transaction"),
+        (_trace_beyond_the_block, "a trace of block 3 is of another transaction"),
+        (_trace_without_value, "a trace has no value"),
+        (_trace_too_deep, "does not fit 64 bits"),
+    ],
+)
+def test_malformed_traces_are_refused(bend: Callable[[TinyChain], None], says: str) -> None:
+    chain = TinyChain(n_blocks=10)
+    bend(chain)
+    with scripted_rpc(chain.answer) as node, pytest.raises(MalformedBlock) as caught:
+        tables(node, BlockRange(0, 9), tables=("traces",))
+    assert says in caught.value.message
+    assert caught.value.retryable
+
+
+def test_traces_that_the_node_does_not_have_yet_are_named() -> None:
+    chain = TinyChain(n_blocks=4)
+    chain.traces[3] = None
+    refusal = pytest.raises(RpcUnreachable, match="does not have the traces of block 3")
+    with scripted_rpc(chain.answer) as node, refusal as caught:
+        tables(node, BlockRange(0, 3), tables=("traces",))
+    assert caught.value.facts == {"block": 3}
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        RpcError(-32601, "the method trace_block does not exist"),
+        RpcError(-32000, "Method not found"),
+    ],
+)
+def test_a_node_that_cannot_trace_is_a_matter_of_the_config(fault: RpcError) -> None:
+    chain = TinyChain(n_blocks=4)
+
+    def answer(method: str, params: list[Any]) -> Any:
+        return fault if method == "trace_block" else chain.answer(method, params)
+
+    refusal = pytest.raises(InvalidConfig, match="does not have the method trace_block")
+    with scripted_rpc(answer) as node, refusal as caught:
+        tables(node, BlockRange(0, 3), tables=("blocks", "traces"))
+    assert not caught.value.retryable
+
+
+def test_traces_come_with_a_block_by_its_hash() -> None:
+    chain = TinyChain(n_blocks=4)
+    options = {"tables": ("blocks", "transactions", "logs", "traces")}
+    with scripted_rpc(chain.answer) as node, fetching(node, **options) as fetcher:
+        found = fetcher.block_by_hash(bytes.fromhex(chain.block(3)["hash"][2:]))
+    assert found.traces["transaction_index"].to_pylist() == [0, 1]
+
+
+def test_large_blocks_are_asked_for_in_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory follows what the answers hold, not how many blocks a batch may have."""
+    monkeypatch.setattr(pace, "_ROWS_PER_BATCH", 50)
+    chain = TinyChain(n_blocks=60, n_transactions=10)  # 21 rows a block
+    for number in range(30, 60):  # 3 rows a block
+        chain.block(number)["transactions"] = chain.block(number)["transactions"][:1]
+        del chain.receipts_of(number)[1:]
+    sizes: list[int] = []
+    with scripted_rpc(chain.answer) as node:
+        reply = node.reply
+
+        def counted(body: Any) -> Any:
+            if isinstance(body, list):
+                sizes.append(len(body) // 2)
+            return reply(body)
+
+        node.reply = counted  # type: ignore[method-assign]
+        found = tables(node, BlockRange(0, 59), batch_blocks=40, in_flight=1)
+    assert found["blocks"]["block_number"].to_pylist() == list(range(60))
+    assert sizes[:9] == [8, 8, 2, 2, 2, 2, 2, 2, 2]
+    assert max(sizes[9:]) == 16
+
+
+def test_a_headers_batch_that_is_too_large_is_asked_in_halves() -> None:
+    with scripted_rpc(TinyChain(n_blocks=8).answer) as node, fetching(node) as fetcher:
+        reply = node.reply
+
+        def limited(body: Any) -> Any:
+            if isinstance(body, list) and len(body) > 2:
+                return {"id": None, "error": {"code": -32003, "message": "too large"}}
+            return reply(body)
+
+        node.reply = limited  # type: ignore[method-assign]
+        found = fetcher.headers(range(8))
+    assert [header.number for header in found if header] == list(range(8))

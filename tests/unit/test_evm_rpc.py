@@ -146,6 +146,49 @@ def test_a_batch_with_an_answer_missing_is_malformed() -> None:
         client.close()
 
 
+@pytest.mark.parametrize("twice", [b"0", b"1"])
+def test_a_call_that_is_answered_twice_is_malformed(twice: bytes) -> None:
+    from trace_platform.operators.evm import rpc
+
+    body = (
+        b'[{"id": 0, "result": "a"}, {"id": 1, "result": "b"}, {"id": ' + twice + b', "result": 1}]'
+    )
+    with scripted_rpc(echo, Raw(body=body)) as node:
+        client = RpcClient(node.url)
+        with pytest.raises(MalformedBlock, match="answered a call of a batch twice") as caught:
+            client.batch([("m", ()), ("m", ())], rpc._any_batch)
+        client.close()
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html><body>502 Bad Gateway</body></html>",
+        b'{"id": 0, "result": "0x1',
+        b"",
+        b"\xff\xfe\x00",
+    ],
+)
+def test_a_page_that_stays_is_named_and_left_to_the_next_attempt(body: bytes) -> None:
+    with scripted_rpc(echo, *[Raw(body=body)] * 4) as node:
+        client = RpcClient(node.url, sleep=Clock())
+        with pytest.raises(RpcUnreachable, match="something that is not JSON") as caught:
+            client.call("m")
+        client.close()
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize("body", [b"null", b"7", b'"fine"', b"[null]", b"[[]]"])
+def test_json_that_is_no_answer_is_malformed(body: bytes) -> None:
+    with scripted_rpc(echo, *[Raw(body=body)] * 4) as node:
+        client = RpcClient(node.url, sleep=Clock())
+        with pytest.raises(MalformedBlock, match="malformed answer") as caught:
+            client.call("m")
+        client.close()
+    assert caught.value.retryable
+
+
 def test_packed_answers_are_unpacked() -> None:
     body = gzip.compress(b'{"id": 0, "result": "packed"}')
     with scripted_rpc(echo, Raw(body=body, headers={"Content-Encoding": "gzip"})) as node:

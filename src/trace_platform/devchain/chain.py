@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
-from trace_platform.devchain import render
+from trace_platform.devchain import render, render_traces
 from trace_platform.devchain.content import Content, Generator, Options, locate
 from trace_platform.devchain.fragment_cache import FragmentCache
 from trace_platform.devchain.header import Header
@@ -122,6 +122,10 @@ class DevChain:
     def receipts(self, number: int) -> Fragment:
         """`spans` are the receipts', `logs` say where each log lies."""
         return self._fragment(number, b"r", render.receipts)
+
+    def traces(self, number: int) -> Fragment:
+        """Made when asked for, also on a chain that is built beforehand."""
+        return self._fragment(number, b"t", render_traces.traces)
 
     def find_transaction(self, tx_hash: bytes) -> tuple[int, int] | None:
         """(block number, index) of a transaction on the current branch."""

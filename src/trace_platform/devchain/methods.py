@@ -74,6 +74,12 @@ def block_receipts(chain: DevChain, params: Params) -> bytes:
     return NULL if number is None else chain.receipts(number).body
 
 
+def traces(chain: DevChain, params: Params) -> bytes:
+    (block,) = arguments(params, 1, 1)
+    number = block_reference(chain, block)
+    return NULL if number is None else chain.traces(number).body
+
+
 def transaction_by_hash(chain: DevChain, params: Params) -> bytes:
     found = _find(chain, params)
     if found is None:
@@ -133,6 +139,7 @@ METHODS: dict[str, Method] = {
     "eth_getBlockByNumber": block_by_number,
     "eth_getBlockByHash": block_by_hash,
     "eth_getBlockReceipts": block_receipts,
+    "trace_block": traces,
     "eth_getTransactionByHash": transaction_by_hash,
     "eth_getTransactionReceipt": transaction_receipt,
     "eth_getLogs": logs,

@@ -202,9 +202,12 @@ def _around_logs(tx: Tx, shared: str, gas_so_far: int) -> tuple[str, str]:
 
 
 def _created(tx: Tx) -> str:
-    if tx.to is not None:
-        return "null"
-    return f'"0x{keccak256(rlp.encode((tx.sender.raw, tx.nonce)))[12:].hex()}"'
+    return "null" if tx.to is not None else f'"{created_address(tx)}"'
+
+
+def created_address(tx: Tx) -> str:
+    """Of the contract that a transaction without a recipient makes."""
+    return f"0x{keccak256(rlp.encode((tx.sender.raw, tx.nonce)))[12:].hex()}"
 
 
 def _blob_fields(tx: Tx) -> str:

@@ -1,7 +1,7 @@
-"""`cryo_ingest`: a block range to blocks, transactions and logs, as cryo's files hold them.
+"""`cryo_ingest`: a block range to blocks, transactions, logs and traces, as cryo's files hold them.
 
-Each Spark task reads its part of the range once and writes all three tables from the same
-answers; only facts about the files come back to the driver.
+Each Spark task reads its part of the range once and writes all tables from the same answers;
+only facts about the files come back to the driver.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import ClassVar
 
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import MalformedBlock, TraceError
+from trace_platform.domain.errors import InvalidConfig, MalformedBlock, TraceError
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators import scope
@@ -24,7 +24,7 @@ from trace_platform.operators.contract import OperatorConfig, Result, TaskContex
 from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
 from trace_platform.operators.evm.partitions import partitions
 from trace_platform.operators.evm.rpc import RpcClient
-from trace_platform.operators.evm.schema import TABLES, schema_hash
+from trace_platform.operators.evm.schema import DEFAULT_TABLES, TABLES, Table
 from trace_platform.operators.parquet_file import ParquetFile, WrittenFile
 from trace_platform.operators.spark.failures import readable_failures
 from trace_platform.operators.staging import seal_output
@@ -34,9 +34,14 @@ from trace_platform.wire.task import OutputCommit
 _PLAIN = frozenset(
     {
         *("transaction_hash", "value_binary", "value_string", "value_f64", "input", "data"),
-        *("state_root", "transactions_root", "receipts_root"),
+        *("state_root", "transactions_root", "receipts_root", "withdrawals_root"),
+        *("action_value", "action_value_binary", "action_value_f64"),
+        *("action_input", "action_init", "result_output", "result_code"),
     }
 )
+
+# A task becomes at most so many.
+_MAX_PARTS = 9_999
 
 
 class Config(OperatorConfig):
@@ -49,6 +54,20 @@ class Config(OperatorConfig):
     # At most so many files per table, and Spark tasks per range.
     max_partitions: int = Field(default=64, ge=1, le=10_000)
     timeout_s: float = Field(default=60.0, gt=0)
+    # What to write: an output each, in this order.
+    tables: tuple[Table, ...] = Field(default=DEFAULT_TABLES, min_length=1)
+    # A larger range becomes tasks of so many blocks; null: one task, however large.
+    max_blocks_per_task: int | None = Field(default=50_000, ge=1)
+
+    @field_validator("tables")
+    @classmethod
+    def _each_once(cls, tables: tuple[Table, ...]) -> tuple[Table, ...]:
+        if len(set(tables)) < len(tables):
+            raise ValueError("a table is named twice")
+        return tables
+
+    def outputs(self) -> tuple[str, ...]:
+        return self.tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +94,14 @@ class WrittenPart:
 class CryoIngest:
     name: ClassVar[str] = "cryo_ingest"
     Config: ClassVar[type[OperatorConfig]] = Config
-    output_names: ClassVar[tuple[str, ...] | None] = tuple(TABLES)
+    output_names: ClassVar[tuple[str, ...] | None] = DEFAULT_TABLES
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config
         blocks = scope.block_range(task)
+        _check_outputs(task, config)
+        if config.max_blocks_per_task is not None and len(blocks) > config.max_blocks_per_task:
+            return Result(split=_split(blocks, config.max_blocks_per_task))
         rpc = task.rpc(config.rpc_pool)
         client = RpcClient(rpc, timeout_s=config.timeout_s)
         try:
@@ -90,7 +112,28 @@ class CryoIngest:
         written = _write_on_spark(task, rpc, config, blocks)
         task.check()
         _check_edges(written)
-        return Result(outputs=[_seal(task, i, blocks, written) for i in range(len(TABLES))])
+        return Result(
+            outputs=[
+                _seal(task, i, table, blocks, written) for i, table in enumerate(config.tables)
+            ]
+        )
+
+
+def _check_outputs(task: TaskContext, config: Config) -> None:
+    if len(task.outputs) != len(config.tables):
+        raise InvalidConfig(
+            f"the job has {len(task.outputs)} outputs, its tables are {', '.join(config.tables)}",
+            hint="declare an output for each of config.tables, in the same order",
+        )
+
+
+def _split(blocks: BlockRange, size: int) -> list[BlockRange]:
+    if len(blocks) // size >= _MAX_PARTS:
+        raise InvalidConfig(
+            f"{len(blocks)} blocks in tasks of {size} are more than {_MAX_PARTS} tasks",
+            hint="raise max_blocks_per_task, or ask for less at once",
+        )
+    return list(blocks.split(size))
 
 
 def _write_on_spark(
@@ -98,7 +141,9 @@ def _write_on_spark(
 ) -> list[WrittenPart]:
     """As a plain RDD: half the fixed cost of a data source query; no plan has the endpoint."""
     context = task.spark().sparkContext
-    prefixes = {table: scope.output(task, i).prefix for i, table in enumerate(TABLES)}
+    prefixes: dict[str, str] = {
+        table: scope.output(task, i).prefix for i, table in enumerate(config.tables)
+    }
     parts = [
         Part(rpc, config, task.store, prefixes, piece)
         for piece in partitions(
@@ -136,11 +181,15 @@ def write_part(part: Part, retry: int = 0) -> WrittenPart:
         part.config.chain_id,
         batch_blocks=part.config.batch_blocks,
         in_flight=part.config.in_flight,
+        tables=part.config.tables,
     )
     edges = _Edges()
     try:
         with ExitStack() as stack:
-            files = {table: stack.enter_context(_open(part, table, retry)) for table in TABLES}
+            files: dict[str, ParquetFile] = {
+                table: stack.enter_context(_open(part, table, retry))
+                for table in part.config.tables
+            }
             for chunk in fetcher.chunks(part.blocks):
                 edges.see(chunk.blocks)
                 _write(files, chunk)
@@ -159,9 +208,8 @@ def _open(part: Part, table: str, retry: int) -> ParquetFile:
 
 
 def _write(files: dict[str, ParquetFile], chunk: Chunk) -> None:
-    files["blocks"].write(chunk.blocks)
-    files["transactions"].write(chunk.transactions)
-    files["logs"].write(chunk.logs)
+    for table, file in files.items():
+        file.write(getattr(chunk, table))
 
 
 class _Edges:
@@ -184,9 +232,7 @@ def _check_edges(parts: Sequence[WrittenPart]) -> None:
 
 
 def _seal(
-    task: TaskContext, index: int, blocks: BlockRange, parts: Sequence[WrittenPart]
+    task: TaskContext, index: int, table: str, blocks: BlockRange, parts: Sequence[WrittenPart]
 ) -> OutputCommit:
-    table = tuple(TABLES)[index]
     files = [part.files[table] for part in parts]
-    output = scope.output(task, index)
-    return seal_output(task.store, output, blocks, files, schema_hash(TABLES[table]))
+    return seal_output(task.store, scope.output(task, index), blocks, files, TABLES[table])

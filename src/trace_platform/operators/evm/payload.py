@@ -42,6 +42,16 @@ class Block(msgspec.Struct, gc=False):
     base_fee: str | None = field(name="baseFeePerGas", default=None)
     blob_gas_used: str | None = field(name="blobGasUsed", default=None)
     excess_blob_gas: str | None = field(name="excessBlobGas", default=None)
+    withdrawals_root: str | None = field(name="withdrawalsRoot", default=None)
+    uncles: list[str] = []
+
+
+class BlockLink(msgspec.Struct, gc=False):
+    """A block as its place in the chain, and nothing else of it."""
+
+    hash: str
+    parent_hash: str = field(name="parentHash")
+    number: str
 
 
 class Log(msgspec.Struct, gc=False):
@@ -57,3 +67,39 @@ class Receipt(msgspec.Struct, gc=False):
     gas_used: str = field(name="gasUsed")
     logs: list[Log]
     status: str | None = None
+
+
+class Action(msgspec.Struct, gc=False):
+    """Of every kind of trace: a field that a kind does not have is null."""
+
+    sender: str | None = field(name="from", default=None)
+    to: str | None = None
+    value: str | None = None
+    gas: str | None = None
+    input: str | None = None
+    call_type: str | None = field(name="callType", default=None)
+    init: str | None = None  # create
+    address: str | None = None  # suicide, as are the next two
+    refund_address: str | None = field(name="refundAddress", default=None)
+    balance: str | None = None
+    author: str | None = None  # reward
+    reward_type: str | None = field(name="rewardType", default=None)
+
+
+class Outcome(msgspec.Struct, gc=False):
+    gas_used: str | None = field(name="gasUsed", default=None)
+    output: str | None = None
+    code: str | None = None
+    address: str | None = None
+
+
+class Trace(msgspec.Struct, gc=False):
+    kind: str = field(name="type")
+    action: Action
+    block_hash: str = field(name="blockHash")
+    subtraces: int
+    trace_address: list[int] = field(name="traceAddress")
+    result: Outcome | None = None
+    error: str | None = None
+    transaction_hash: str | None = field(name="transactionHash", default=None)  # null: a reward
+    transaction_index: int | None = field(name="transactionPosition", default=None)

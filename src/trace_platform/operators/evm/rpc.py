@@ -28,6 +28,7 @@ from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 T = TypeVar("T")
 
 _METHOD_MISSING = -32601
+_BAD_PARAMS = -32602
 # Limits, by the codes that nodes and providers use for them; the last two are HTTP's own.
 _LIMIT_CODES = frozenset({-32005, -32029, 429, 503})
 _TOO_LARGE_CODES = frozenset({-32003, -32008})
@@ -180,6 +181,8 @@ class RpcClient:
         if len(answers) == 1 and answers[0].error is not None:
             raise self.refusal(answers[0].error, f"a batch of {n_calls} calls")
         by_id = {answer.id: answer for answer in answers}
+        if len(by_id) < len(answers):
+            raise MalformedBlock(f"{self.endpoint} answered a call of a batch twice")
         if by_id.keys() != set(range(n_calls)):
             raise MalformedBlock(
                 f"{self.endpoint} answered {len(by_id)} of the {n_calls} calls of a batch"
@@ -291,6 +294,12 @@ def is_missing_method(fault: RpcFault) -> bool:
     """By its code, or by the words of providers that use another one."""
     words = r"method.*(not (found|supported|available)|does not exist)|unsupported method"
     return fault.code == _METHOD_MISSING or re.search(words, fault.message, re.I) is not None
+
+
+def is_bad_params(fault: RpcFault) -> bool:
+    """The node does not take the parameters in this form."""
+    words = r"invalid (argument|param)|cannot unmarshal"
+    return fault.code == _BAD_PARAMS or re.search(words, fault.message, re.I) is not None
 
 
 def _encode(calls: Sequence[tuple[str, Sequence[Any]]]) -> bytes:

@@ -1,4 +1,4 @@
-"""The Arrow schemas of blocks, transactions and logs.
+"""The Arrow schemas of blocks, transactions, logs and traces.
 
 Names, order and meaning of the first columns are cryo's; ours follow. Types differ on purpose:
 cryo's u32 and u64 are int64 here, because Spark has no unsigned types (it would read them as
@@ -14,8 +14,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import Literal
 
 import pyarrow as pa
+
+Table = Literal["blocks", "transactions", "logs", "traces"]
 
 _BINARY, _INT, _TEXT, _F64, _BOOL = pa.binary(), pa.int64(), pa.string(), pa.float64(), pa.bool_()
 
@@ -48,6 +51,8 @@ BLOCKS = pa.schema(
         _required("transaction_count", _INT),
         _optional("blob_gas_used", _INT),  # since Cancun
         _optional("excess_blob_gas", _INT),
+        _optional("withdrawals_root", _BINARY),  # since Shanghai
+        _required("uncle_count", _INT),
     ]
 )
 
@@ -99,7 +104,44 @@ LOGS = pa.schema(
     ]
 )
 
-TABLES: dict[str, pa.Schema] = {"blocks": BLOCKS, "transactions": TRANSACTIONS, "logs": LOGS}
+TRACES = pa.schema(
+    [
+        _optional("action_from", _BINARY),
+        _optional("action_to", _BINARY),  # null: a creation or a reward
+        _required("action_value", _TEXT),
+        _optional("action_gas", _INT),
+        _optional("action_input", _BINARY),
+        _optional("action_call_type", _TEXT),
+        _optional("action_init", _BINARY),
+        _optional("action_reward_type", _TEXT),
+        _required("action_type", _TEXT),
+        _optional("result_gas_used", _INT),
+        _optional("result_output", _BINARY),
+        _optional("result_code", _BINARY),
+        _optional("result_address", _BINARY),
+        _required("trace_address", _TEXT),  # 0_2_1; empty for the transaction's own call
+        _required("subtraces", _INT),
+        _optional("transaction_index", _INT),  # null: a reward
+        _optional("transaction_hash", _BINARY),
+        _required("block_number", _INT),
+        _required("block_hash", _BINARY),
+        _optional("error", _TEXT),
+        _required("chain_id", _INT),
+        # Ours.
+        _required("parent_hash", _BINARY),
+        _required("action_value_binary", _BINARY),
+        _required("action_value_f64", _F64),
+    ]
+)
+
+TABLES: dict[str, pa.Schema] = {
+    "blocks": BLOCKS,
+    "transactions": TRANSACTIONS,
+    "logs": LOGS,
+    "traces": TRACES,
+}
+# What every node can tell: traces need one that keeps or redoes the execution.
+DEFAULT_TABLES: tuple[Table, ...] = ("blocks", "transactions", "logs")
 
 
 def schema_hash(schema: pa.Schema) -> str:

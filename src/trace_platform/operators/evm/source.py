@@ -3,8 +3,8 @@
     EvmSource.register(spark)
     spark.read.format("evm").options(url=…, table="logs", start=0, end=9_999).load()
 
-Options: `url`, `table` (blocks, transactions or logs), `start` and `end` (inclusive), and if
-wanted `chain_id` (checked against the node's), `batch_blocks`, `in_flight`, `partitions`.
+Options: `url`, `table` (blocks, transactions, logs or traces), `start` and `end` (inclusive), and
+if wanted `chain_id` (checked against the node's), `batch_blocks`, `in_flight`, `partitions`.
 Import this module only where Spark is in use anyway.
 """
 
@@ -127,6 +127,7 @@ class EvmReader(DataSourceReader):
             partition.chain_id,
             batch_blocks=self._options.batch_blocks,
             in_flight=self._options.in_flight,
+            tables=[self._options.table],
         )
         try:
             for chunk in fetcher.chunks(partition.blocks):
