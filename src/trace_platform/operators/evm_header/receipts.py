@@ -1,0 +1,83 @@
+"""The receipts root, from the columns of transactions and logs.
+
+A receipt is the transaction's type and status, the gas of the block so far, and its logs; the
+bloom is made of the logs. Receipts from before Byzantium hold a state root instead of a status,
+which no column has.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any
+
+import pyarrow as pa
+
+from trace_platform.operators.evm_header.encoding import Item, encoded, keccak256
+from trace_platform.operators.evm_header.trie import list_root
+
+_KNOWN_TYPES = range(5)
+_BLOOM_BYTES = 256
+
+Log = tuple[bytes, list[bytes], bytes]
+
+
+def receipts_roots(transactions: pa.Table, logs: pa.Table) -> dict[int, bytes]:
+    """By block number, of blocks with transactions; without those of which the columns do not tell
+    the receipts. Rows are in the order of the chain."""
+    logs_of = _logs_of(logs)
+    names = ("block_number", "transaction_index", "transaction_type", "success", "gas_used")
+    by_block: dict[int, list[tuple[int, int, bool | None, int]]] = defaultdict(list)
+    for number, *receipt in zip(*(transactions[n].to_pylist() for n in names), strict=True):
+        by_block[number].append((receipt[0], receipt[1], receipt[2], receipt[3]))
+    return {
+        number: _root(rows, [logs_of.get((number, row[0]), []) for row in rows])
+        for number, rows in by_block.items()
+        if all(kind in _KNOWN_TYPES and success is not None for _, kind, success, _ in rows)
+    }
+
+
+def bloom(logs: Iterable[Log]) -> bytes:
+    """Three bits each for the address and every topic of every log."""
+    bits = 0
+    for address, topics, _ in logs:
+        for word in (address, *topics):
+            bits |= _bits(word)
+    return bits.to_bytes(_BLOOM_BYTES, "big")
+
+
+@lru_cache(maxsize=65_536)
+def _bits(word: bytes) -> int:
+    digest = keccak256(word)
+    places = [int.from_bytes(digest[i : i + 2], "big") % 2048 for i in (0, 2, 4)]
+    return 1 << places[0] | 1 << places[1] | 1 << places[2]
+
+
+def _root(rows: Sequence[tuple[int, int, bool | None, int]], logs: Sequence[list[Log]]) -> bytes:
+    so_far = accumulate(gas for *_, gas in rows)
+    return list_root(
+        [
+            _receipt(kind, bool(success), gas, own)
+            for (_, kind, success, _), gas, own in zip(rows, so_far, logs, strict=True)
+        ]
+    )
+
+
+def _receipt(kind: int, success: bool, gas_so_far: int, logs: list[Log]) -> bytes:
+    told: list[Item] = [[address, topics, data] for address, topics, data in logs]
+    body = encoded([int(success), gas_so_far, bloom(logs), told])
+    return bytes([kind]) + body if kind else body
+
+
+def _logs_of(logs: pa.Table) -> dict[tuple[int, int], list[Log]]:
+    found: dict[tuple[int, int], list[Log]] = defaultdict(list)
+    names = ("block_number", "transaction_index", "address", "data", *_TOPICS)
+    rows: Iterable[tuple[Any, ...]] = zip(*(logs[n].to_pylist() for n in names), strict=True)
+    for number, index, address, data, *topics in rows:
+        found[number, index].append((address, [t for t in topics if t is not None], data))
+    return found
+
+
+_TOPICS = ("topic0", "topic1", "topic2", "topic3")

@@ -1,0 +1,20 @@
+-- name: count_incidents$
+SELECT count(*) FROM alert_events
+ WHERE starts_with(dedupe_key, :watch) AND dedupe_key <> :incident;
+
+-- name: count_ended$
+SELECT count(*) FROM alert_events
+ WHERE starts_with(dedupe_key, :incident) AND right(dedupe_key, 3) = 'end';
+
+-- name: newest$
+-- Of a watch: the beginning and the end of an incident are two records.
+SELECT dedupe_key FROM alert_events
+ WHERE starts_with(dedupe_key, :watch) ORDER BY created_at DESC LIMIT 1;
+
+-- name: last_block^
+-- Of the newest generation that is hot.
+SELECT last_block FROM hot_tables
+ WHERE dataset_uuid = :dataset_uuid ORDER BY created_at DESC LIMIT 1;
+
+-- name: now$
+SELECT extract(epoch FROM clock_timestamp())::double precision;

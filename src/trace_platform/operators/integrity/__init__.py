@@ -1,0 +1,1 @@
+"""Stored rows of a chain against the chain itself: what is read, what looks wrong, what differs."""

@@ -1,0 +1,95 @@
+"""One provider among others: what it is asked, and what is remembered of it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+
+from trace_platform.data.database import DataDatabase
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
+from trace_platform.operators.evm.rpc import RpcClient
+from trace_platform.operators.incidents import Incidents
+from trace_platform.operators.integrity.chain import Chain, Proofs, Rows
+from trace_platform.operators.rpc_providers import Provider
+
+# Heights whose hashes an attempt remembers.
+_REMEMBERED = 256
+# There is another round soon.
+_ANSWER_S = 10.0
+_BACKOFF_S = (0.2,)
+_TOPICS = ("topic0", "topic1", "topic2", "topic3")
+
+Log = tuple[int, str, tuple[str, ...], str]  # its index, address, topics and data
+
+
+class Member:
+    def __init__(
+        self, provider: Provider, chain_id: int, proofs: Proofs, database: DataDatabase
+    ) -> None:
+        self.name = provider.name
+        self._client = RpcClient(provider.endpoint, timeout_s=_ANSWER_S, backoff_s=_BACKOFF_S)
+        self._chain = Chain(provider.endpoint, chain_id, proofs, batch_blocks=1)
+        self.silence = Incidents(database, f"rpc:{self.name}:silence:")
+        self.lag = Incidents(database, f"rpc:{self.name}:lag:")
+        self._final: dict[int, bytes] = {}
+
+    def close(self) -> None:
+        self._client.close()
+        self._chain.close()
+
+    def check_chain(self) -> None:
+        """Raise WrongChain."""
+        self._chain.check()
+
+    def head(self) -> int | None:
+        """None: it does not answer, or not with a number."""
+        try:
+            return int(self._client.call("eth_blockNumber"), 16)
+        except (RpcUnreachable, MalformedBlock, TypeError, ValueError):
+            return None
+
+    def finalized(self, depth: int) -> int:
+        return self._chain.finalized(depth)
+
+    def rows(self, block: int) -> Rows:
+        """Raise ProvidersDisagree or MalformedBlock for what cannot be true."""
+        return self._chain.rows([BlockRange(block, block)])
+
+    def logs_by_filter(self, block_hash: bytes) -> list[Log]:
+        """By `eth_getLogs`. Raise MalformedBlock for what are no logs."""
+        found = self._client.call("eth_getLogs", {"blockHash": "0x" + block_hash.hex()})
+        try:
+            return sorted(_log(each) for each in found)
+        except (KeyError, TypeError, ValueError):
+            raise MalformedBlock(f"{self.name} answers eth_getLogs with no logs") from None
+
+    def first_said(self, block: int, block_hash: bytes) -> bytes:
+        """Of a final block: what its hash was when it was first asked for."""
+        if len(self._final) >= _REMEMBERED and block not in self._final:
+            del self._final[next(iter(self._final))]
+        return self._final.setdefault(block, block_hash)
+
+    def remembered(self, draw: random.Random) -> list[int]:
+        """A final block that it was asked about before, if there is one."""
+        return [draw.choice(list(self._final))] if self._final else []
+
+
+def logs_of(rows: pa.Table) -> list[Log]:
+    """In the form of those that a filter gives."""
+    return sorted(
+        (
+            row["log_index"],
+            "0x" + row["address"].hex(),
+            tuple("0x" + row[topic].hex() for topic in _TOPICS if row[topic] is not None),
+            "0x" + row["data"].hex(),
+        )
+        for row in rows.to_pylist()
+    )
+
+
+def _log(said: dict[str, Any]) -> Log:
+    topics = tuple(topic.lower() for topic in said["topics"])
+    return int(said["logIndex"], 16), said["address"].lower(), topics, said["data"].lower()
