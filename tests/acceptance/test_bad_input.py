@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.support.scripted_rpc import scripted_rpc
@@ -21,6 +23,9 @@ from trace_platform.wire.control import TaskStatus
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 CHAIN = DevChain(blocks=100, txs=3)
+# The chain is made for one thread, and the node that tells of it has one per connection.
+ONE_AT_A_TIME = threading.Lock()
+KEY = "k3y-0f-the-pr0vider"
 
 DAG = """
 name: {name}
@@ -44,7 +49,8 @@ publish:
 
 def ask(method: str, params: list[Any]) -> Any:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    return json.loads(b"".join(rpc.answer(CHAIN, body.encode())))["result"]
+    with ONE_AT_A_TIME:
+        return json.loads(b"".join(rpc.answer(CHAIN, body.encode())))["result"]
 
 
 def malformed(method: str, params: list[Any]) -> Any:
@@ -64,7 +70,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with ExitStack() as open_things:
         hanging = open_things.enter_context(scripted_rpc(lambda *_: "0x7a69"))
         pools = {
-            "good": open_things.enter_context(scripted_rpc(ask)).url,
+            "good": f"{open_things.enter_context(scripted_rpc(ask)).url}/v2/{KEY}",
             "malformed": open_things.enter_context(scripted_rpc(malformed)).url,
             "wrong": open_things.enter_context(scripted_rpc(wrong_chain)).url,
             "dead": "http://127.0.0.1:9",
@@ -120,6 +126,31 @@ def test_a_good_node_still_works_beside_the_bad_ones(stack: Stack) -> None:
     start(stack, "good")
     ended(stack, "good", "Completed")
     assert stack.query("SELECT count(*), max(block_number) FROM good_blocks") == [[50, 49]]
+
+
+def good_node(stack: Stack) -> dict[str, Any]:
+    """As `trace rpc status` shows it."""
+    command = [sys.executable, "-m", "trace_platform.cli", "rpc", "status"]
+    command += ["--json", "--home", str(stack.home.root)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    assert KEY not in told
+    pools = json.loads(told)["pools"] if told else []
+    return next((pool["providers"][0] for pool in pools if pool["name"] == "good"), {})
+
+
+def test_the_key_of_a_node_is_known_to_the_egress_alone(stack: Stack) -> None:
+    node = good_node(stack)
+    assert (node["state"], node["key"], node["chain_id"]) == ("ok", "good/node", 31337)
+    knowing = {
+        process.pid
+        for process in psutil.Process(stack.process.pid).children(recursive=True)
+        if KEY in str((process.cmdline(), process.environ()))
+    }
+    assert knowing == {stack.pid("rpc")}
+    for log in stack.home.logs.iterdir():
+        assert KEY not in log.read_text(), log
+    stack.kill("rpc")
+    wait_for("the key in its successor", lambda: good_node(stack).get("state") == "ok")
 
 
 def test_a_task_past_its_time_out_is_stopped(stack: Stack) -> None:

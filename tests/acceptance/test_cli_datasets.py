@@ -9,6 +9,7 @@ import pytest
 from tests.acceptance.test_cli_engine import trace
 from tests.support.stack import Stack, wait_for
 from trace_platform.app import control_client, dataset_client
+from trace_platform.drivers.lite.local_store import LocalStore
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
@@ -99,6 +100,20 @@ def test_an_old_generation_is_purged_once_it_was_agreed_to(stack: Stack) -> None
     }
 
 
+def test_what_nobody_committed_is_listed_and_then_deleted(stack: Stack) -> None:
+    clean = trace(stack, "datasets", "gc")
+    assert (clean.code, "0 objects" in clean.out) == (0, True), clean.err
+    dataset = dataset_client.dataset(stack.home, "echoes")
+    # Of a task that was forgotten long ago.
+    left = f"{dataset.location}00000000-0000-7000-8000-000000000000/1/"
+    LocalStore(str(stack.home.objects)).put(f"{left}rows.parquet", b"x")
+    shown = trace(stack, "datasets", "gc", "--dry-run").out
+    assert f"not_committed: {left}: 1 objects" in shown
+    assert "would be deleted" in shown
+    assert trace(stack, "datasets", "gc", "--json").json["items"][0]["place"] == left
+    assert trace(stack, "datasets", "gc", "--json").json["items"] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -106,6 +121,7 @@ def test_an_old_generation_is_purged_once_it_was_agreed_to(stack: Stack) -> None
         (("lineage", "work.ecko"), "did you mean work.echo?"),
         (("lineage", "echoes", "--column", "blok"), "did you mean block?"),
         (("purge", "echoes", "--keep", "1", "--generation", "abcd"), "give one of"),
+        (("verify", "echoes", "--at", "00000000"), "trace datasets versions echoes"),
         (("partitions", "echoes", "--at", "00000000"), "trace datasets versions echoes"),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.test_cli_engine import trace as cli
 from tests.support.stack import Stack, trace, wait_for
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -41,6 +42,7 @@ def test_two_instances_run_side_by_side(tmp_path: Path) -> None:
 def test_an_instance_whose_supervisor_was_killed_starts_again(tmp_path: Path) -> None:
     with trace(tmp_path / "home", "demo", "--blocks", "500") as killed:
         wait_for("the end of the ingest", lambda: "Running." in killed.text())
+        _damaged_files_are_made_anew(killed)
         os.kill(killed.process.pid, signal.SIGKILL)
         killed.process.wait()
         assert killed.leftovers() != [], "its processes outlive it"
@@ -49,6 +51,23 @@ def test_an_instance_whose_supervisor_was_killed_starts_again(tmp_path: Path) ->
         assert stack.query("SELECT count(*) FROM blocks") == [[500]]
         assert stack.stop(signal.SIGTERM) == 0
         assert stack.leftovers() == []
+
+
+def _damaged_files_are_made_anew(stack: Stack) -> None:
+    whole = cli(stack, "datasets", "verify", "blocks")
+    assert (whole.code, "all as promised" in whole.out) == (0, True), whole.err
+    files = sorted(stack.home.objects.rglob("blocks_*.parquet"))
+    with files[0].open("r+b") as file:
+        file.seek(6)
+        file.write(b"\0\0\0\0")
+    files[-1].unlink()
+    found = cli(stack, "datasets", "verify", "blocks", "--invalidate", "--json")
+    assert found.code == 1
+    assert {each["kind"] for each in found.json["broken"]} >= {"content", "missing"}
+    assert found.json["invalidated"] != {}
+    wait_for("the repair", lambda: cli(stack, "datasets", "verify", "blocks").code == 0)
+    # Nothing that readers see, or saw, is garbage.
+    assert cli(stack, "datasets", "gc", "--dry-run", "--json").json["items"] == []
 
 
 def _ports(stack: Stack) -> list[int]:

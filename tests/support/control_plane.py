@@ -92,9 +92,12 @@ class ControlPlane:
     owner_dsn: str
 
     @classmethod
-    async def open(cls, dsns: Any, folder: Path) -> ControlPlane:
+    async def open(cls, dsns: Any, folder: Path, data_dsn: str | None = None) -> ControlPlane:
         state = Database(dsns.dispatcher)
         await state.open()
+        data = Database(data_dsn) if data_dsn else None
+        if data is not None:
+            await data.open()
         async with state.transaction() as tx:
             org_id = await dags.default_org(tx)
         me = Dispatcher(
@@ -106,11 +109,14 @@ class ControlPlane:
             org_id=org_id,
             retry_base_s=1.0,
             wake=Wake(),
+            data=data,
         )
         return cls(me, PgQueueSender(state), PgQueueReceiver(dsns.queue), dsns.owner)
 
     async def close(self) -> None:
         self.received.close()
+        if self.me.data is not None:
+            await self.me.data.close()
         await self.me.state.close()
 
     def sql(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:

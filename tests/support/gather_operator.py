@@ -8,6 +8,8 @@ import itertools
 import json
 from typing import ClassVar
 
+import pyarrow as pa
+
 from tests.support.lineage_operator import Config
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import BadInput
@@ -34,7 +36,7 @@ class Gather:
         task.store.put(output.prefix + name, body)
         digest = hashlib.sha256(body).hexdigest()
         file = WrittenFile(name=name, bytes=len(body), rows=1, sha256=digest)
-        return Result(outputs=[seal_output(task.store, output, blocks, [file], "0" * 64)])
+        return Result(outputs=[seal_output(task.store, output, blocks, [file], pa.schema([]))])
 
 
 def _whole(ranges: list[tuple[int, int]]) -> BlockRange:

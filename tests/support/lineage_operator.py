@@ -10,6 +10,8 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import BadInput
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
@@ -56,4 +58,6 @@ def _commit(task: TaskContext, index: int) -> OutputCommit:
     name = f"{output.name}_{given.start}_{given.end}.parquet"
     task.store.put(output.prefix + name, body)
     file = WrittenFile(name=name, bytes=len(body), rows=1, sha256=hashlib.sha256(body).hexdigest())
-    return seal_output(task.store, output, BlockRange(given.start, given.end), [file], "0" * 64)
+    return seal_output(
+        task.store, output, BlockRange(given.start, given.end), [file], pa.schema([])
+    )

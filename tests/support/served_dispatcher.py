@@ -19,8 +19,9 @@ from trace_platform.drivers.lite.certificates import ensure_certificates
 
 
 class ServedDispatcher:
-    def __init__(self, dsns: Any, folder: Path) -> None:
+    def __init__(self, dsns: Any, folder: Path, data_dsn: str | None = None) -> None:
         self._dsns = dsns
+        self._data_dsn = data_dsn
         self._folder = folder
         self.tls = ensure_certificates(folder / "tls")
         with socket.socket() as probe:
@@ -45,7 +46,7 @@ class ServedDispatcher:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self.plane = await ControlPlane.open(self._dsns, self._folder)
+        self.plane = await ControlPlane.open(self._dsns, self._folder, self._data_dsn)
         config = uvicorn.Config(
             create_app(self.plane.me),
             host="127.0.0.1",

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import pyarrow as pa
+
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.parquet_file import WrittenFile
@@ -91,7 +93,7 @@ def _commit(task: TaskContext) -> OutputCommit:
     task.store.put(output.prefix + name, body)
     file = WrittenFile(name=name, bytes=len(body), rows=1, sha256=hashlib.sha256(body).hexdigest())
     blocks = BlockRange(given.start, given.end)
-    return seal_output(task.store, output, blocks, [file], "0" * 64)
+    return seal_output(task.store, output, blocks, [file], pa.schema([]))
 
 
 def _mark(task: TaskContext) -> DatasetEvent:

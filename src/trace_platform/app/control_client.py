@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from trace_platform.app.home import Home
 from trace_platform.app.service_client import call
 from trace_platform.domain.errors import BadInput, NotFound
+from trace_platform.wire.alert import AlertList
 from trace_platform.wire.control import (
     DagStatus,
     DeployResponse,
@@ -90,6 +91,11 @@ def dag_version(home: Home, dag: str, version: str) -> DagVersionDetail:
 def trigger(home: Home, dag: str, job: str, start: int, end: int) -> TriggerResponse:
     path = f"/v1/sources/{_name(dag)}/{_name(job)}/trigger"
     return _post(home, TriggerResponse, path, {"start": start, "end": end})
+
+
+def alerts(home: Home, severity: str, limit: int) -> AlertList:
+    """Of this severity and worse, the newest first."""
+    return _get(home, AlertList, "/v1/alerts", severity=severity, limit=limit)
 
 
 def sources(home: Home) -> SourceList:

@@ -15,8 +15,10 @@ from trace_platform.wire.control import Why
 from trace_platform.wire.dataset import (
     DatasetDetail,
     DatasetEntries,
+    DatasetFiles,
     DatasetVersions,
     DatasetWhy,
+    Garbage,
     Lineage,
     Partitions,
     PurgePlan,
@@ -51,6 +53,19 @@ def partitions(
 ) -> Partitions:
     query: dict[str, Any] = {"from": first, "to": last, "at": at, "after": after, "limit": limit}
     return _get(home, Partitions, f"/v1/datasets/{_name(named)}/partitions", **query)
+
+
+def files(
+    home: Home, named: str, at: str | None, after: str | None, limit: int = 100
+) -> DatasetFiles:
+    path = f"/v1/datasets/{_name(named)}/files"
+    return _get(home, DatasetFiles, path, at=at, after=after, limit=limit)
+
+
+def collect_garbage(home: Home, *, dry_run: bool, after: str = "") -> Garbage:
+    """A round through the next places of the object store."""
+    body = {"dry_run": dry_run, "after": after}
+    return Garbage.model_validate_json(call(home, "dispatcher", "POST", "/v1/garbage", body))
 
 
 def lineage(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated
 from uuid import UUID
 
 import typer
+from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from trace_platform.app import dataset_client
 from trace_platform.app.home import Home
+from trace_platform.app.verify_dataset import Verification, invalidate_broken, verify_dataset
 from trace_platform.cli.draw_lineage import as_mermaid, as_tree
 from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.cli.words import clock, printable, seconds, wide_console
@@ -21,6 +25,7 @@ from trace_platform.wire.dataset import (
     DatasetEntry,
     DatasetState,
     DatasetVersion,
+    Garbage,
     Partition,
     PurgedGeneration,
     PurgePlan,
@@ -212,6 +217,92 @@ def purge(
         typer.echo(done.model_dump_json() if done else plan.model_dump_json())
     elif done:
         typer.echo(f"{len(done.purged)} purged, {done.objects:,} objects deleted")
+
+
+@datasets.command()
+def verify(
+    dataset: Dataset,
+    at: Annotated[
+        str | None, typer.Option(help="Of this generation, or the beginning of its id.")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(help="Only so many partitions, chosen by chance.", min=1)
+    ] = None,
+    invalidate: Annotated[
+        bool, typer.Option("--invalidate", help="Have what is broken made anew.")
+    ] = False,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read again what was committed: is every file there, and what was written? Exit code 1 when
+    one is not."""
+    place = Home.at(home)
+    with _looking() as seen:
+        found = verify_dataset(place, dataset, at, sample, seen)
+    if invalidate and found.broken:
+        found = invalidate_broken(place, found)
+    if as_json:
+        typer.echo(found.model_dump_json())
+    else:
+        for line in _verified(found):
+            typer.echo(printable(line))
+    if found.broken:
+        raise typer.Exit(1)
+
+
+@datasets.command()
+def gc(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be deleted.")
+    ] = False,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete what attempts left in the object store that nobody committed, now."""
+    place = Home.at(home)
+    found = dataset_client.collect_garbage(place, dry_run=dry_run)
+    while found.next is not None:
+        more = dataset_client.collect_garbage(place, dry_run=dry_run, after=found.next)
+        found = Garbage(
+            items=found.items + more.items,
+            unknown=found.unknown + more.unknown,
+            places=found.places + more.places,
+            next=more.next,
+        )
+    if as_json:
+        typer.echo(found.model_dump_json())
+        return
+    for line in _collected(found, dry_run=dry_run):
+        typer.echo(printable(line))
+
+
+@contextmanager
+def _looking() -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal; what is printed goes to another stream."""
+    columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("verifying", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _verified(found: Verification) -> Iterator[str]:
+    for each in found.broken:
+        yield f"{each.partition_key}: {each.kind}: {each.uri}: {each.detail}"
+    for key, invalidation_id in found.invalidated.items():
+        yield f"{key}: to be made anew ({invalidation_id})"
+    read = f"{found.partitions:,} partitions, {found.files:,} files, {size(found.bytes)}"
+    wrong = len({each.partition_key for each in found.broken})
+    yield f"{found.dataset}: {read}: " + (f"{wrong:,} broken" if wrong else "all as promised")
+
+
+def _collected(found: Garbage, *, dry_run: bool) -> Iterator[str]:
+    for item in found.items:
+        yield f"{item.why}: {item.place}: {item.objects:,} objects, {size(item.bytes)}"
+    for place in found.unknown:
+        yield f"unknown, left alone: {place}"
+    objects, total = (sum(getattr(i, name) for i in found.items) for name in ("objects", "bytes"))
+    done = "would be deleted" if dry_run else "deleted"
+    yield f"{found.places:,} places: {objects:,} objects, {size(total)} {done}"
 
 
 def _entry(each: DatasetEntry) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from uuid import UUID
 from fastapi import FastAPI
 
 from trace_platform.dispatcher import (
+    alert_api,
     backfill_api,
     dag_api,
     dataset_api,
@@ -55,6 +56,10 @@ class Dispatcher:
     # Set after every write that leaves something in the outbox.
     wake: Wake
     metrics: Metrics = field(default_factory=Metrics)
+    # Postgres data, to drop tables that were purged and to show alerts.
+    data: Database | None = None
+    # How long ago an attempt has to have ended before what it left is deleted.
+    garbage_grace_s: float = 900.0
 
     @property
     def completing(self) -> Completing:
@@ -80,5 +85,6 @@ def create_app(me: Dispatcher) -> FastAPI:
     hook_api.install(app, me)
     invalidation_api.install(app, me)
     backfill_api.install(app, me)
+    alert_api.install(app, me)
     service_api.install(app, me)
     return app

@@ -52,6 +52,8 @@ def _read_twice(job: Job, path: Path, names: Names) -> Iterator[Problem]:
     """An event makes one task, with the filter of one edge: rows of the other would be lost."""
     first: dict[object, int] = {}
     for number, edge in enumerate(job.inputs):
+        if not edge.trigger:
+            continue
         other = first.setdefault(names.read(edge.source), number)
         if other != number and (edge.where or job.inputs[other].where):
             said = f"inputs[{other}] reads this dataset too: one filter has to cover both"

@@ -71,6 +71,9 @@ def _in_process_problems(job: Job, path: Path) -> Iterator[Problem]:
         if edge.where:
             wrong = "a job with runtime: dispatcher reads no rows to filter"
             yield (*path, "inputs", number, "where"), f"{wrong}: filter where they are read"
+        if not edge.trigger:
+            wrong = "a job with runtime: dispatcher reads no rows"
+            yield (*path, "inputs", number, "trigger"), f"{wrong}: leave this input out"
 
 
 def _event_operator_problems(names: Names, job: Job, path: Path) -> Iterator[Problem]:
@@ -103,11 +106,20 @@ def _load(name: str, runtime: Runtime) -> type[Operator | EventOperator] | None:
 def _outputs_problems(
     job: Job, operator: type[Operator | EventOperator], path: Path
 ) -> Iterator[Problem]:
-    expected = operator.output_names
+    expected = _expected_outputs(job, operator)
     if expected is not None and job.outputs and len(job.outputs) != len(expected):
         count = "1 output" if len(expected) == 1 else f"{len(expected)} outputs"
         said = f"{job.operator} writes {count}: {', '.join(expected)}"
         yield (*path, "outputs"), f"{said} (found {len(job.outputs)})"
+
+
+def _expected_outputs(job: Job, operator: type[Operator | EventOperator]) -> tuple[str, ...] | None:
+    """As the config says where it decides; a wrong config is reported by itself."""
+    try:
+        said = operator.Config.model_validate(job.config).outputs()
+    except ValidationError:
+        said = None
+    return operator.output_names if said is None else said
 
 
 def _config_problems(

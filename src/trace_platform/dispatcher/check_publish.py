@@ -21,6 +21,7 @@ def publish_problems(names: Names) -> Iterator[Problem]:
             if other != name and not problems:
                 yield where, f"this output is published as '{other}' already: leave one out"
         yield from _repeated(publish, path, names)
+        yield from _cold_problems(publish, path, names)
         for job in _makers(publish, names):
             yield from _write_mode_problems(publish, job, path)
             yield from _key_problems(publish, job, path, names)
@@ -38,6 +39,17 @@ def _repeated(publish: Publish, path: Path, names: Names) -> Iterator[Problem]:
         if names.output(ref) in seen:
             yield (*path, "from", number), "this output is in the list already: leave one out"
         seen.add(names.output(ref))
+
+
+def _cold_problems(publish: Publish, path: Path, names: Names) -> Iterator[Problem]:
+    if publish.cold is None:
+        return
+    yield from names.dangling(publish.cold, (*path, "cold"))
+    if publish.storage == "buffered":
+        yield (*path, "cold"), "a buffered dataset has no cold part: remove it"
+    elif names.output(publish.cold) == names.output(publish.sources[0]):
+        said = "this is the output that the dataset is: name the one that parquet_compact writes"
+        yield (*path, "cold"), said
 
 
 def _write_mode_problems(publish: Publish, job: Job, path: Path) -> Iterator[Problem]:

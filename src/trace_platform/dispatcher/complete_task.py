@@ -18,6 +18,7 @@ import structlog
 from trace_platform.dispatcher.invalidate import attempt_rows
 from trace_platform.dispatcher.process_invalidations import cascade_rows, process_invalidations
 from trace_platform.dispatcher.record_events import Generation, event_rows
+from trace_platform.dispatcher.split_task import check_split, split_task
 from trace_platform.dispatcher.verify_output import check_table, is_table, verify_output
 from trace_platform.domain.errors import InternalError, StaleFence, TraceError, Unavailable
 from trace_platform.drivers.object_store import ObjectStore
@@ -108,6 +109,8 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
                 continue
             request = _as_wanted(held[given.task_id], given)
             try:
+                if request.split:
+                    check_split(held[request.task_id], request.split)
                 said = attempt_rows(held[request.task_id], request.invalidations)
                 rows += event_rows(held[request.task_id], request.events, {})
                 invalid += said
@@ -121,6 +124,9 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
         if invalid:
             await invalidations.record(tx, invalid)
         completed = [request for request in owned if request.status == "Completed"]
+        for request in completed:
+            if request.split:
+                await split_task(tx, held[request.task_id], request.split)
         await process_invalidations(tx, [held[request.task_id] for request in completed])
         await _make_room(tx, [held[request.task_id] for request in owned])
         lost = [request for request in requests if request.fence not in errors]
@@ -134,7 +140,7 @@ def _as_wanted(task: Row, request: CompleteRequest) -> CompleteRequest:
     attempt that stopped because its version had given way, which counts again by now, was
     interrupted.
     """
-    nothing: dict[str, Any] = {"events": [], "outputs": [], "invalidations": []}
+    nothing: dict[str, Any] = {"events": [], "outputs": [], "invalidations": [], "split": []}
     if task["superseded"]:
         ended = {"status": "Canceled", "error_code": SUPERSEDED}
         return request.model_copy(update=nothing | ended)
@@ -240,9 +246,7 @@ async def _commit(tx: Tx, task: Row, verified: Verified) -> Committed:
         if manifest is None:
             await datasets.advance_cursor(tx, output)
             continue
-        partition_id = await datasets.commit_partition(
-            tx, output, manifest, task["id"], task["attempt"]
-        )
+        partition_id = await datasets.commit_partition(tx, output, manifest, task)
         if partition_id is not None:
             generation = (output.dataset_uuid, output.dataset_version)
             committed[generation, manifest.partition_key] = partition_id

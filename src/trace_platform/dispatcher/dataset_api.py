@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import FastAPI, Path, Query
 
 from trace_platform.dispatcher.authenticate import require
+from trace_platform.dispatcher.collect_garbage import (
+    Collecting,
+    collect_after,
+    sweep_attempts,
+)
 from trace_platform.dispatcher.list_datasets import list_datasets
-from trace_platform.dispatcher.list_partitions import list_partitions
+from trace_platform.dispatcher.list_partitions import list_files, list_partitions
 from trace_platform.dispatcher.openapi import documented
 from trace_platform.dispatcher.purge_generation import plan_purge, purge_generations
 from trace_platform.dispatcher.show_dataset import list_generations, show_dataset
@@ -39,6 +44,7 @@ def install(app: FastAPI, me: Dispatcher) -> None:
     user = [require(lambda: (me.secrets.user_token,), "Authorization")]
     _looks(app, me, user)
     _purges(app, me, user)
+    _garbage(app, me, user)
 
 
 def _looks(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
@@ -94,6 +100,24 @@ def _looks(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
         return await list_partitions(me.state, me.org_id, dataset, first, last, at, after, limit)
 
     @app.get(
+        "/v1/datasets/{dataset}/files",
+        summary="The files of a dataset",
+        dependencies=user,
+        **documented("datasets", "user", 404),
+    )
+    async def files(
+        dataset: Named,
+        at: Generation | None = None,
+        after: Annotated[
+            str | None, Query(max_length=512, description="`next` of the page before.")
+        ] = None,
+        limit: Limit = 100,
+    ) -> wire.DatasetFiles:
+        """By partition, with the bytes, rows and SHA-256 that were promised when each was
+        committed."""
+        return await list_files(me.state, me.org_id, dataset, at, after, limit)
+
+    @app.get(
         "/v1/lineage/{subject}",
         summary="What something comes from, and what comes of it",
         dependencies=user,
@@ -142,5 +166,25 @@ def _purges(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
     async def purge(dataset: Named, body: wire.PurgeRequest) -> wire.PurgeResponse:
         """With all outputs of the job that makes it, for good. Nothing that is used goes."""
         return await purge_generations(
-            me.state, me.store, me.grants.bucket, me.org_id, dataset, body.versions
+            me.state, me.store, me.grants.bucket, me.org_id, dataset, body.versions, me.data
         )
+
+
+def _garbage(app: FastAPI, me: Dispatcher, user: list[Any]) -> None:
+    @app.post(
+        "/v1/garbage",
+        summary="Delete what nobody committed",
+        dependencies=user,
+        **documented("datasets", "user"),
+    )
+    async def collect(body: wire.CollectRequest) -> wire.Garbage:
+        """A round at once, through the next places of the object store. What a committed partition
+        points at is never touched, nor what an attempt wrote that may still run."""
+        here = Collecting(
+            me.state, me.store, me.grants.bucket, me.grants.scratch_bucket, me.garbage_grace_s
+        )
+        swept = [] if body.dry_run or body.after else await sweep_attempts(here)
+        found = await collect_after(here, body.after, dry_run=body.dry_run)
+        if not body.dry_run:
+            me.metrics.garbage_deleted([*swept, *found.items])
+        return found.model_copy(update={"items": [*swept, *found.items]})

@@ -193,7 +193,7 @@ async def _add_edges(
                     hint="deploy the DAG that publishes it first",
                 )
             dataset_uuid = found["uuid"]
-        await dags.add_edge(tx, job_id, index, dataset_uuid, name, edge.where)
+        await dags.add_edge(tx, job_id, index, dataset_uuid, name, edge.where, trigger=edge.trigger)
 
 
 async def _refuse_taken_names(tx: Tx, org_id: UUID, dag: Dag) -> None:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from trace_platform.dispatcher.query_columns import query_columns
 from trace_platform.dispatcher.task_payload import task_payloads
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
@@ -92,12 +93,14 @@ async def resolve_datasets(state: Database, org_id: UUID) -> ResolveResponse:
     async with overview.snapshot(state) as tx:
         held = await datasets.published(tx, org_id)
         files = await datasets.published_files(tx, org_id)
+        columns = await datasets.columns_of(tx, [row["dataset_version"] for row in held])
     return ResolveResponse(
         datasets=[
             ResolvedDataset(
                 name=row["name"],
                 dataset_uuid=row["dataset_uuid"],
                 dataset_version=row["dataset_version"],
+                columns=query_columns(columns.get(row["dataset_version"], [])),
                 files=files.get(row["name"], []),
                 row_count=row["row_count"],
             )

@@ -144,4 +144,7 @@ def publish_metadata(dag: Dag, name: str) -> dict[str, object]:
     if publish.storage == "buffered":
         makers = [_output(dag, ref) for ref in publish.sources]
         metadata["producers"] = [{"job": job, "output": output} for job, output in makers]
+    if publish.cold is not None:
+        job, output = _output(dag, publish.cold)
+        metadata["cold"] = {"job": job, "output": output}
     return metadata

@@ -122,10 +122,11 @@ def attempt_rows(task: Row, given: Sequence[Invalidation]) -> list[dict[str, Any
 
 
 def attempt_row(task: Row, invalid: Invalidation, *, remade: bool) -> dict[str, Any]:
-    """Reported twice by one attempt, it is one."""
+    """Reported twice by one attempt, it is one; with an id of its own also by several."""
     scope = scope_row(invalid)
     part = f"{scope['scope']}/{scope['partition_key']}/{scope['start']}-{scope['end']}"
-    said = f"{task['id']}/{task['attempt']}/{invalid.dataset_version}/{part}"
+    once = invalid.request_id or f"{task['attempt']}/{part}"
+    said = f"{task['id']}/{once}/{invalid.dataset_version}"
     return scope | {
         "id": str(uuid5(_NAMESPACE, said)),
         "org_id": str(task["org_id"]),

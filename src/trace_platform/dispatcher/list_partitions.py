@@ -9,8 +9,8 @@ from trace_platform.dispatcher.show_dataset import find_generation
 from trace_platform.dispatcher.survey_datasets import dataset_label
 from trace_platform.domain.errors import BadInput
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.state import overview, registry
-from trace_platform.wire.dataset import Partition, Partitions
+from trace_platform.state import datasets, overview, registry
+from trace_platform.wire.dataset import DatasetFiles, Partition, PartitionFiles, Partitions
 
 _RANGE, _KEY = "range:", "key:"
 _LARGEST = 2**63 - 1
@@ -46,7 +46,31 @@ async def list_partitions(
     )
 
 
-def _mark(last: Partition) -> str:
+async def list_files(
+    state: Database, org_id: UUID, named: str, at: str | None, after: str | None, limit: int
+) -> DatasetFiles:
+    """Every partition with its files, after the page before; of the current generation unless `at`
+    names another."""
+    after_start, after_key = _place(after)
+    async with overview.snapshot(state) as tx:
+        dataset = await find_dataset(tx, org_id, named)
+        version = dataset["current_version"]
+        if at is not None:
+            version = (await find_generation(tx, dataset, at))["dataset_version"]
+        count = await datasets.count_partitions(tx, version)
+        rows = await datasets.partition_files(tx, version, after_start, after_key, limit + 1)
+    shown = [PartitionFiles(**row) for row in rows[:limit]]
+    return DatasetFiles(
+        dataset=dataset_label(dataset),
+        dataset_version=version,
+        current=version == dataset["current_version"],
+        count=count,
+        partitions=shown,
+        next=_mark(shown[-1]) if len(rows) > limit else None,
+    )
+
+
+def _mark(last: Partition | PartitionFiles) -> str:
     return f"{_KEY}{last.partition_key}" if last.start is None else f"{_RANGE}{last.start}"
 
 

@@ -99,6 +99,8 @@ def _silence_samples(silences: list[Row]) -> Iterator[Sample]:
         longest.setdefault((row["dag_name"], row["job_name"]), row)
     for row in longest.values():
         yield Sample("trace_source_heartbeat_age_seconds", max(row["silent_s"], 0.0), _job(row))
+        if row["behind"] is not None:
+            yield Sample("trace_source_behind", row["behind"], _job(row))
 
 
 def _age_samples(ages: list[Row]) -> Iterator[Sample]:

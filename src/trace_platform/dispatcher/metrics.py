@@ -9,6 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from trace_platform.wire.dataset import GarbageItem
+
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 # From "at once" to "an hour in the queue".
@@ -25,6 +27,7 @@ _GAUGES = {
     "trace_job_holds": "What keeps the job from starting tasks: a user, or consumers behind.",
     "trace_source_lag_seconds": "How long ago the source emitted its newest event.",
     "trace_source_heartbeat_age_seconds": "How long ago a source that runs was heard.",
+    "trace_source_behind": "How far a source is behind the outside: of a follower, in blocks.",
     "trace_dataset_age_seconds": "How long ago a dataset with a max_age changed.",
     "trace_dataset_max_age_seconds": "How old it may be.",
     "trace_outbox_rows": "Side effects that are owed.",
@@ -69,6 +72,20 @@ class Metrics:
             ["status"],
             registry=self._registry,
         )
+        self._rewrites = Counter(
+            "trace_range_rewrites",
+            "Parts of tables that running attempts rewrote, one per table: reorgs.",
+            registry=self._registry,
+        )
+        self._garbage = Counter(
+            "trace_garbage_deleted_objects",
+            "Objects that nobody had committed, by why they were there.",
+            ["why"],
+            registry=self._registry,
+        )
+        self._garbage_bytes = Counter(
+            "trace_garbage_deleted_bytes", "Their size.", registry=self._registry
+        )
         for status in ("Completed", "Failed", "Canceled"):
             self._ends.labels(status)
 
@@ -86,6 +103,14 @@ class Metrics:
     def tasks_ended(self, statuses: Iterable[str]) -> None:
         for status in statuses:
             self._ends.labels(status).inc()
+
+    def ranges_rewritten(self, count: int) -> None:
+        self._rewrites.inc(count)
+
+    def garbage_deleted(self, items: Iterable[GarbageItem]) -> None:
+        for item in items:
+            self._garbage.labels(item.why).inc(item.objects)
+            self._garbage_bytes.inc(item.bytes)
 
     def measured(self, samples: Iterable[Sample]) -> None:
         """What waits now; everything that was measured before is forgotten."""

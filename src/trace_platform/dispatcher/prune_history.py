@@ -14,9 +14,10 @@ async def prune_history(
     limit: int = 10_000,
     store: ObjectStore | None = None,
     bucket: str = "",
+    data: Database | None = None,
 ) -> int:
     """How many rows went. Nothing that is alive, or that a current partition came from. With a
-    store, also the files that an interrupted purge left."""
+    store, also what an interrupted purge left."""
     pruned = 0
     for forget in (
         history.forget_tasks,
@@ -30,5 +31,5 @@ async def prune_history(
         async with state.statement() as tx:
             pruned += await forget(tx, keep_days, limit)
     if store is not None:
-        pruned += await finish_purges(state, store, bucket)
+        pruned += await finish_purges(state, store, bucket, data)
     return pruned

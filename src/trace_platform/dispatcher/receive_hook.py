@@ -14,7 +14,7 @@ import secrets as random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
 import structlog
@@ -162,8 +162,9 @@ async def _commit(me: Receiving, hook: Row, delivery: Delivery, now: datetime) -
     )
     row = await asyncio.to_thread(_as_parquet, delivery, now)
     digest = hashlib.sha256(row).hexdigest()
-    # Named by its content too: two that share an id never write the same file.
-    file = {"name": f"{digest}.parquet", "bytes": len(row), "rows": 1, "sha256": digest}
+    # A name of its own: two that share an id never write the same file, and one that was left by
+    # who never committed it can be deleted.
+    file = {"name": f"{uuid4().hex}.parquet", "bytes": len(row), "rows": 1, "sha256": digest}
     await asyncio.to_thread(me.store.put, f"{place}{file['name']}", row)
     async with me.state.transaction() as tx:
         await generations.share_routing(tx)

@@ -1,4 +1,5 @@
-"""① A running attempt emits events of its own outputs, and says what is invalid."""
+"""① A running attempt emits events of its own outputs, says what is invalid, and how far its tables
+go."""
 
 from __future__ import annotations
 
@@ -7,11 +8,12 @@ from uuid import UUID
 
 from trace_platform.dispatcher.invalidate import attempt_rows
 from trace_platform.dispatcher.process_invalidations import does_again
+from trace_platform.dispatcher.verify_output import check_table
 from trace_platform.domain.errors import Forbidden
 from trace_platform.domain.fence import Fence
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
-from trace_platform.state import events, invalidations, tasks
+from trace_platform.state import datasets, events, invalidations, tasks
 from trace_platform.wire.task import DatasetEvent, EventsRequest
 
 Generation = tuple[UUID, UUID]
@@ -23,6 +25,9 @@ async def record_events(state: Database, request: EventsRequest) -> int:
         task = await tasks.hold_fence(tx, request.fence)
         refuse_superseded(task, request.fence)
         accepted = 0
+        for table in request.tables:
+            check_table(task, table)
+            await datasets.advance_cursor(tx, table)
         if request.events:
             accepted += await events.record(tx, event_rows(task, request.events, {}))
         # What gave way can never become current: nobody reads it, and nobody makes it anew.

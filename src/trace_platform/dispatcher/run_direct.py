@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from trace_platform.dispatcher.complete_task import Completing, complete_task
 from trace_platform.dispatcher.invoke_task import Calls, failed
 from trace_platform.dispatcher.operators import registry
-from trace_platform.dispatcher.operators.contract import EventOperator, Woken
+from trace_platform.dispatcher.operators.contract import EventOperator, News, Woken
 from trace_platform.dispatcher.publish_outbox import HIDE_S
 from trace_platform.dispatcher.record_events import event_rows
 from trace_platform.domain.errors import (
@@ -196,11 +196,11 @@ async def _run(tx: Tx, claimed: Sequence[Row]) -> int:
 
 async def _emitted(tx: Tx, task: Row) -> list[dict[str, Any]]:
     operator = registry.load(task["operator"])
-    rows = event_rows(task, await operator().run(tx, _woken(task, operator)), {})
-    if operator.repeats:
-        # A task is made once per materialisation of its input, and stands for it.
-        rows = [row | {"repeat": str(task["id"])} for row in rows]
-    return rows
+    emitted = list(await operator().run(tx, _woken(task, operator)))
+    return [
+        row | {"repeat": str(event.repeat)} if isinstance(event, News) else row
+        for event, row in zip(emitted, event_rows(task, emitted, {}), strict=True)
+    ]
 
 
 def _woken(task: Row, operator: type[EventOperator]) -> Woken:

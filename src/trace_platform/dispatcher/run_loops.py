@@ -14,6 +14,7 @@ import structlog
 from trace_platform.dispatcher.advance_backfills import advance_backfills
 from trace_platform.dispatcher.advance_deploys import advance_deploys
 from trace_platform.dispatcher.api import Dispatcher
+from trace_platform.dispatcher.collect_garbage import Collecting, collect_garbage
 from trace_platform.dispatcher.contact import Contact
 from trace_platform.dispatcher.expire_correlations import expire_correlations
 from trace_platform.dispatcher.invoke_task import Calls, Invoking
@@ -53,6 +54,8 @@ class Tuning:
     history_days: float = 90.0
     # After a start or an outage, workers have this long to speak before a lease counts as lost.
     reap_grace_s: float = 15.0
+    # How often a piece of the object store is looked through for what nobody committed.
+    garbage_interval_s: float = 300.0
 
 
 @asynccontextmanager
@@ -110,6 +113,7 @@ class _Loops:
                 RECONCILE_EVERY_S,
             ),
             repeat("prune_history", self._prune, PRUNE_EVERY_S),
+            repeat("collect_garbage", self._collect, tuning.garbage_interval_s),
             repeat("measure", self._measure, tuning.metrics_interval_s),
         ]
 
@@ -154,7 +158,23 @@ class _Loops:
     async def _prune(self) -> int:
         me = self._me
         days = self._tuning.history_days
-        return await prune_history(me.state, days, store=me.store, bucket=me.grants.bucket)
+        return await prune_history(
+            me.state, days, store=me.store, bucket=me.grants.bucket, data=me.data
+        )
+
+    async def _collect(self) -> int:
+        me, tuning = self._me, self._tuning
+        collecting = Collecting(
+            me.state,
+            me.store,
+            me.grants.bucket,
+            me.grants.scratch_bucket,
+            me.garbage_grace_s,
+        )
+        deleted = await collect_garbage(collecting, tuning.garbage_interval_s)
+        me.metrics.garbage_deleted(deleted)
+        # All that is due was found: what comes next is not urgent.
+        return 0
 
     async def _measure(self) -> int:
         return await measure(self._me.state, self._me.org_id, self._me.metrics)

@@ -23,6 +23,7 @@ from trace_platform.state import dags
 async def serve(
     listen: Listen,
     state: Database,
+    data: Database,
     queue: QueueSender,
     store: ObjectStore,
     signer: TokenSigner,
@@ -36,6 +37,7 @@ async def serve(
 ) -> None:
     """Run until SIGTERM or SIGINT."""
     await state.open()
+    await data.open()
     async with state.transaction() as tx:
         org_id = await dags.default_org(tx)
     metrics = Metrics()
@@ -49,6 +51,7 @@ async def serve(
         retry_base_s=tuning.retry_base_s,
         wake=Wake(),
         metrics=metrics,
+        data=data,
     )
     app = create_app(me)
     try:
@@ -56,4 +59,5 @@ async def serve(
             await serve_https(app, listen, on_ready)
     finally:
         await invoker.close()
+        await data.close()
         await state.close()

@@ -8,10 +8,12 @@ from fastapi import FastAPI, Response
 
 from trace_platform.dispatcher import metrics, openapi
 from trace_platform.dispatcher.authenticate import require
+from trace_platform.dispatcher.claim_rpc_keys import claim_rpc_keys
 from trace_platform.dispatcher.describe import resolve_datasets
 from trace_platform.dispatcher.openapi import documented
 from trace_platform.wire.control import Alive
 from trace_platform.wire.query import ResolveResponse
+from trace_platform.wire.rpc import KeyClaimRequest, KeyClaimResponse
 
 if TYPE_CHECKING:
     from trace_platform.dispatcher.api import Dispatcher
@@ -30,6 +32,16 @@ def install(app: FastAPI, me: Dispatcher) -> None:
     )
     async def datasets() -> ResolveResponse:
         return await resolve_datasets(me.state, me.org_id)
+
+    @app.post(
+        "/internal/rpc/key-claims",
+        summary="Claim the keys of RPC providers",
+        dependencies=[service],
+        **documented("services", "service", 413),
+    )
+    async def claim_keys(body: KeyClaimRequest) -> KeyClaimResponse:
+        """Claims by name, renews, or with a lease of 0 gives back."""
+        return await claim_rpc_keys(me.state, body)
 
     @app.get("/healthz", summary="Whether it answers", **documented("services", None))
     async def healthz() -> Alive:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from trace_platform.dispatcher.emit_events import find_dataset
@@ -13,7 +15,7 @@ from trace_platform.domain.errors import BadInput, UnknownDataset
 from trace_platform.domain.prefix import generation_prefix
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import overview, registry
+from trace_platform.state import datasets, overview, registry
 from trace_platform.wire.dataset import (
     MAX_GAPS,
     BlockGap,
@@ -21,6 +23,7 @@ from trace_platform.wire.dataset import (
     DatasetVersion,
     DatasetVersions,
 )
+from trace_platform.wire.manifest import ManifestColumn
 
 
 async def show_dataset(state: Database, bucket: str, org_id: UUID, named: str) -> DatasetDetail:
@@ -34,6 +37,7 @@ async def show_dataset(state: Database, bucket: str, org_id: UUID, named: str) -
         gaps = await registry.gaps(tx, version, MAX_GAPS)
         versions = await registry.versions(tx, row["dataset_uuid"])
         judged = await judge_datasets(tx, org_id, survey, [row["dataset_uuid"]])
+        columns = (await datasets.columns_of(tx, [version])).get(version, [])
     metadata, uuid = row["metadata"], row["dataset_uuid"]
     above = survey.reads.get(survey.producer(uuid), [])
     return DatasetDetail(
@@ -42,7 +46,7 @@ async def show_dataset(state: Database, bucket: str, org_id: UUID, named: str) -
         description=metadata.get("description"),
         storage=metadata.get("storage", "parquet"),
         write_mode=metadata.get("write_mode"),
-        columns=metadata.get("schema"),
+        columns=metadata.get("schema") or _committed(columns),
         pii=metadata.get("pii", []),
         max_age_s=max_age_of(row),
         generation_id=row["generation_id"],
@@ -57,6 +61,13 @@ async def show_dataset(state: Database, bucket: str, org_id: UUID, named: str) -
         upstream=[dataset_label(survey.datasets[each]) for each in above],
         downstream=[job_label(job) for job in survey.readers.get(uuid, [])],
     )
+
+
+def _committed(columns: Sequence[ManifestColumn]) -> dict[str, dict[str, Any]] | None:
+    """What the commits say of the columns, where the DAG's file says nothing."""
+    return {
+        column.name: {"type": column.type, "nullable": column.nullable} for column in columns
+    } or None
 
 
 async def list_generations(state: Database, org_id: UUID, named: str) -> DatasetVersions:

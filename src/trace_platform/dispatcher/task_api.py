@@ -120,6 +120,7 @@ def install(app: FastAPI, me: Dispatcher, batches: Batches) -> None:
     async def emit(body: task.EventsRequest, token: Token) -> task.EventsResponse:
         me.grants.tokens.check(token, body.fence)
         accepted = await record_events(me.state, body)
+        me.metrics.ranges_rewritten(len(body.invalidations))
         me.wake.set()
         return task.EventsResponse(accepted=accepted)
 

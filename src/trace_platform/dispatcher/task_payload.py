@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from trace_platform.domain.prefix import attempt_prefix, log_uri
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import datasets
+from trace_platform.state import appends, reads
 from trace_platform.wire.task import TaskPayload
 
 
 async def task_payloads(tx: Tx, tasks: Sequence[Row], bucket: str) -> list[TaskPayload]:
-    given = [each for task in tasks for each in task["inputs"]]
-    files = iter(await datasets.files_of_inputs(tx, given))
-    return [_payload(task, files, bucket) for task in tasks]
+    inputs = await reads.with_files(tx, tasks)
+    outputs = await appends.with_files(tx, tasks)
+    return [_payload(*each, bucket) for each in zip(tasks, inputs, outputs, strict=True)]
 
 
 def output_prefix(bucket: str, task: Row, pinned: dict[str, Any]) -> str:
@@ -29,7 +29,9 @@ def output_prefix(bucket: str, task: Row, pinned: dict[str, Any]) -> str:
     )
 
 
-def _payload(task: Row, files: Iterator[list[str]], bucket: str) -> TaskPayload:
+def _payload(
+    task: Row, inputs: list[dict[str, Any]], outputs: list[dict[str, Any]], bucket: str
+) -> TaskPayload:
     return TaskPayload.model_validate(
         {
             "task_id": task["id"],
@@ -38,10 +40,9 @@ def _payload(task: Row, files: Iterator[list[str]], bucket: str) -> TaskPayload:
             "job": {"dag_name": task["dag_name"], "name": task["job_name"]},
             "operator": task["operator"],
             "config": task["config"],
-            "inputs": [given | {"files": next(files)} for given in task["inputs"]],
+            "inputs": inputs,
             "outputs": [
-                pinned | {"prefix": output_prefix(bucket, task, pinned)}
-                for pinned in task["outputs"] or ()
+                pinned | {"prefix": output_prefix(bucket, task, pinned)} for pinned in outputs
             ],
             "timeout_seconds": task["timeout_seconds"],
             "heartbeat_timeout_seconds": task["heartbeat_timeout_seconds"],

@@ -59,7 +59,10 @@ def _claims(org_id: UUID, task: TaskPayload, scratch_prefixes: Sequence[str]) ->
         "task_id": task_id,
         "attempt": task.attempt,
         "datasets": _granted(task.inputs),
-        "read_prefixes": sorted({_folder(f) for given in task.inputs for f in given.files}),
+        "read_prefixes": sorted(
+            {place for given in task.inputs for place in _places(given)}
+            | {_folder(uri) for output in task.outputs for uri in output.files}
+        ),
         "write_prefixes": [output.prefix for output in task.outputs],
         "scratch_prefixes": list(scratch_prefixes),
     }
@@ -78,8 +81,20 @@ def _granted(inputs: Sequence[TaskInput]) -> list[dict[str, Any]]:
                 "files": [],
                 "filter": given.where,
             }
-        granted[key]["files"] += given.files
+        if not _reads_all(given):
+            granted[key]["files"] += given.files
     return list(granted.values())
+
+
+def _places(given: TaskInput) -> set[str]:
+    folders = {_folder(uri) for uri in given.files}
+    # A folder of a generation's is TASK/ATTEMPT/: two levels up it is the generation's own.
+    return {_folder(_folder(f[:-1])[:-1]) for f in folders} if _reads_all(given) else folders
+
+
+def _reads_all(given: TaskInput) -> bool:
+    """All of a dataset that woke nobody: its files would not fit a token, its place does."""
+    return not given.trigger and given.start is None
 
 
 def _folder(uri: str) -> str:

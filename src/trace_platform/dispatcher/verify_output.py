@@ -57,6 +57,9 @@ def _check_place(task: Row, output: OutputCommit, place: str) -> None:
 
 def _check_range(task: Row, manifest: Manifest) -> None:
     """A commit replaces what lies within its range, so that may not reach beyond the task's own."""
+    if manifest.start is None or manifest.end is None:
+        _check_key(task, manifest)
+        return
     spans = [(given["start"], given["end"]) for given in task["inputs"] if "start" in given]
     if not spans:
         return
@@ -65,6 +68,12 @@ def _check_range(task: Row, manifest: Manifest) -> None:
         raise Forbidden(
             f"partition {manifest.partition_key} reaches beyond the task's range {first}-{last}"
         )
+
+
+def _check_key(task: Row, manifest: Manifest) -> None:
+    keys = [given["partition_key"] for given in task["inputs"] if "partition_key" in given]
+    if keys and manifest.partition_key not in keys:
+        raise Forbidden(f"partition {manifest.partition_key} is none that the task was woken by")
 
 
 def _read_sealed(store: ObjectStore, location: str) -> Manifest:

@@ -7,6 +7,9 @@ TraceError
 │   ├── InvalidPrefix            an object prefix that is not canonical
 │   ├── InvalidQuery             SQL that is refused or does not run
 │   ├── InvalidConfig            an operator's or the platform's configuration
+│   ├── CorruptFile              a file is not what was written
+│   │   └── MissingFile
+│   ├── RangeIncomplete          blocks of a range are missing, or do not link
 │   ├── WrongChain               the node serves another chain than the job asks for
 │   └── MalformedBlock           the node's answer is not a block
 ├── NotFound
@@ -16,6 +19,7 @@ TraceError
 ├── Conflict                     the request is right, the state does not allow it
 │   ├── StaleFence               another attempt owns the task now
 │   ├── CommitOvertaken          part of the range is newer than what this attempt read
+│   ├── IncompatibleSchema       columns that the generation cannot have: it needs a new one
 │   ├── JobOnHold                the job is paused, or a consumer of it is behind
 │   └── PartitionOverlap         a partition that crosses the border of a committed one
 ├── TaskCanceled                 the attempt was told to stop
@@ -23,8 +27,10 @@ TraceError
 ├── TaskFailed                   a task that was waited for failed for good
 ├── Unavailable                  trying again may help
 │   ├── RpcUnreachable           no answer, or no useful one, from the node
+│   ├── ProvidersDisagree        nodes contradict each other, or one contradicts itself
 │   ├── DispatcherUnreachable
 │   ├── DiskFull
+│   ├── RangeNotReady            not all of a range is there to be read yet
 │   ├── InvokeFailed             a function did not accept its task
 │   └── WorkerStopped            the worker ended before the attempt did
 ├── OperatorCrashed              a defect in an operator
@@ -174,6 +180,10 @@ class DispatcherUnreachable(Unavailable):
     code = "dispatcher_unreachable"
 
 
+class SparkUnreachable(Unavailable):
+    code = "spark_unreachable"
+
+
 class DiskFull(Unavailable):
     code = "disk_full"
 
@@ -202,6 +212,32 @@ class SetupError(TraceError):
 
 class PortInUse(SetupError):
     code = "port_in_use"
+
+
+class CorruptFile(BadInput):
+    code = "corrupt_file"
+
+
+class MissingFile(CorruptFile):
+    code = "missing_file"
+    # It may have been replaced after the claim: another attempt is told what there is by then.
+    retryable = True
+
+
+class RangeNotReady(Unavailable):
+    code = "range_not_ready"
+
+
+class RangeIncomplete(BadInput):
+    code = "range_incomplete"
+
+
+class IncompatibleSchema(Conflict):
+    code = "incompatible_schema"
+
+
+class ProvidersDisagree(Unavailable):
+    code = "providers_disagree"
 
 
 def subclasses(kind: type[TraceError] = TraceError) -> dict[str, type[TraceError]]:

@@ -19,6 +19,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict
 
 from trace_platform.data.database import DataDatabase
+from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
@@ -38,6 +39,10 @@ class OperatorConfig(BaseModel):
     """Base of every operator's configuration: unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    def outputs(self) -> tuple[str, ...] | None:
+        """The outputs that this configuration makes; None: the operator's `output_names`."""
+        return None
 
 
 class OperatorLog(Protocol):
@@ -94,6 +99,9 @@ class TaskContext:
     emit: Emit = _emits_nothing
     # Postgres data, for hot tables.
     data: Callable[[], DataDatabase] = _no_data
+    # How much is done, of how much: a source says how far it is, and how far the outside. Without a
+    # word it is Spark's tasks that are counted.
+    progress: Callable[[int, int], None] = lambda done, total: None
     # Lines of this attempt: kept with it, shown by `trace tasks logs`.
     log: OperatorLog = field(default_factory=structlog.get_logger)
 
@@ -106,6 +114,8 @@ class Result:
     events: list[DatasetEvent] = field(default_factory=list)
     # Of an output: it was rewritten. Of an input: it is wrong and must be made anew.
     invalidations: list[Invalidation] = field(default_factory=list)
+    # Instead of all of that: the parts of the task's range, each for a task of its own.
+    split: list[BlockRange] = field(default_factory=list)
 
 
 class Operator(Protocol):

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.operators.evm.schema import schema_hash
 from trace_platform.operators.parquet_file import WrittenFile
-from trace_platform.wire.manifest import MANIFEST_NAME, SUCCESS_NAME, Manifest, ManifestFile, seal
+from trace_platform.wire.manifest import (
+    MANIFEST_NAME,
+    SUCCESS_NAME,
+    Manifest,
+    ManifestColumn,
+    ManifestFile,
+    seal,
+)
 from trace_platform.wire.task import OutputCommit, TaskOutput
 
 
 def seal_output(
     store: ObjectStore,
     output: TaskOutput,
-    blocks: BlockRange,
+    blocks: BlockRange | str,
     files: Sequence[WrittenFile],
-    schema_hash: str,
+    schema: pa.Schema,
 ) -> OutputCommit:
     """Promise exactly these files of the prefix; others in it were left by a crash and are not
-    part of the output. `_SUCCESS` comes last: a prefix without it is not complete."""
+    part of the output. Each has the columns of `schema`. `_SUCCESS` comes last: a prefix without
+    it is not complete. A partition that is no range of blocks is given by its key."""
+    place = _place(blocks)
     manifest = Manifest(
-        partition_key=blocks.key,
-        start=blocks.start,
-        end=blocks.end,
+        **place,
         files=[_listed(file) for file in files],
         rows=sum(file.rows for file in files),
         bytes=sum(file.bytes for file in files),
-        schema_hash=schema_hash,
+        schema_hash=schema_hash(schema),
+        columns=[_column(field) for field in schema],
     )
     body = manifest.to_bytes()
     store.put(output.prefix + MANIFEST_NAME, body)
@@ -37,12 +49,20 @@ def seal_output(
         dataset_uuid=output.dataset_uuid,
         dataset_version=output.dataset_version,
         location=output.prefix,
-        partition_key=blocks.key,
-        start=blocks.start,
-        end=blocks.end,
+        **place,
         row_count=manifest.rows,
     )
 
 
+def _place(blocks: BlockRange | str) -> dict[str, Any]:
+    if isinstance(blocks, str):
+        return {"partition_key": blocks}
+    return {"partition_key": blocks.key, "start": blocks.start, "end": blocks.end}
+
+
 def _listed(file: WrittenFile) -> ManifestFile:
     return ManifestFile(name=file.name, bytes=file.bytes, rows=file.rows, sha256=file.sha256)
+
+
+def _column(field: pa.Field) -> ManifestColumn:
+    return ManifestColumn(name=field.name, type=str(field.type), nullable=field.nullable)

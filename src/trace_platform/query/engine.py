@@ -80,7 +80,7 @@ def lock(connection: duckdb.DuckDBPyConnection, tables: Tables) -> None:
     connection.execute(f"SET allowed_paths = {_list(files)}")
     connection.execute("SET enable_external_access = false")
     for name, paths in tables.items():
-        source = f"read_parquet({_list(paths)}, hive_partitioning = false)"
+        source = f"read_parquet({_list(paths)}, hive_partitioning = false, union_by_name = true)"
         # A view takes no parameters; both parts are quoted.
         connection.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM {source}")
     connection.execute("SET lock_configuration = true")

@@ -9,7 +9,8 @@ VALUES (:generation_id, :job_id, :key, :arrived, :event,
    SET arrived = ARRAY(SELECT unnest(c.arrived) UNION SELECT unnest(excluded.arrived) ORDER BY 1)
  WHERE c.closed_at IS NULL
 RETURNING cardinality(c.arrived) AS arrived,
-          (SELECT count(DISTINCT e.dataset_uuid) FROM input_edges e WHERE e.job_id = c.job_id)
+          (SELECT count(DISTINCT e.dataset_uuid) FROM input_edges e
+            WHERE e.job_id = c.job_id AND e.trigger)
               AS inputs;
 
 -- name: complete!

@@ -79,6 +79,8 @@ async def add_edge(
     dataset_uuid: UUID,
     dataset_name: str | None,
     filter: dict[str, Any] | None = None,
+    *,
+    trigger: bool = True,
 ) -> None:
     await _sql.insert_edge(
         tx,
@@ -87,6 +89,7 @@ async def add_edge(
         dataset_uuid=dataset_uuid,
         dataset_name=dataset_name,
         filter=filter,
+        trigger=trigger,
     )
 
 

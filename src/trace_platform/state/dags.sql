@@ -45,8 +45,8 @@ SELECT :dag_version_id, * FROM unnest(:names::text[], :uuids::uuid[], :metadata:
     ON CONFLICT DO NOTHING;
 
 -- name: insert_edge!
-INSERT INTO input_edges (job_id, input_index, dataset_uuid, dataset_name, filter)
-VALUES (:job_id, :input_index, :dataset_uuid, :dataset_name, :filter);
+INSERT INTO input_edges (job_id, input_index, dataset_uuid, dataset_name, filter, trigger)
+VALUES (:job_id, :input_index, :dataset_uuid, :dataset_name, :filter, :trigger);
 
 -- name: activate!
 INSERT INTO active_dags (org_id, dag_name, dag_version_id)

@@ -11,7 +11,9 @@ from psycopg.types.json import Jsonb
 from trace_platform.domain.digest import digest
 from trace_platform.domain.errors import CommitOvertaken, PartitionOverlap
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
-from trace_platform.wire.manifest import Manifest
+from trace_platform.state import appends
+from trace_platform.wire.manifest import Manifest, ManifestColumn
+from trace_platform.wire.merge_columns import incompatible, merge_columns
 from trace_platform.wire.task import OutputCommit
 
 _sql = load_queries(__file__)
@@ -104,39 +106,33 @@ async def names(tx: Tx, org_id: UUID, limit: int) -> list[str]:
 
 
 async def commit_partition(
-    tx: Tx, output: OutputCommit, manifest: Manifest, task_id: UUID, attempt: int
+    tx: Tx, output: OutputCommit, manifest: Manifest, task: Row
 ) -> UUID | None:
     """Point the generation at the staged files; what lay wholly within the range is superseded.
 
     The caller holds the task's fence in this transaction. Returns the materialisation's id, or
     None when the range was committed by an attempt that started later, or as part of a larger one
-    since the task was created: its rows are newer, and nothing is left to do.
+    since the task was created: its rows are newer, and nothing is left to do. What appends is
+    never too late in that way: raise CommitOvertaken unless it holds all rows that are there.
+    Raise IncompatibleSchema when the generation cannot have its columns.
     """
-    scope: dict[str, Any] = {
+    known = await _sql.lock_generation(tx, dataset_version=output.dataset_version)
+    pinned = next(o for o in task["outputs"] if o["output_index"] == output.output_index)
+    replaces = pinned.get("append") is None
+    if not replaces:
+        await _check_base(tx, task, pinned, manifest)
+    scope = {
         "dataset_version": output.dataset_version,
         "start": manifest.start,
         "end": manifest.end,
     }
-    await _sql.lock_generation(tx, dataset_version=output.dataset_version)
-    newer: Row | None = await _sql.overtaking_partition(tx, **scope, task_id=task_id)
-    if newer is not None:
-        if newer["covers"]:
-            return None
-        raise CommitOvertaken(
-            f"partition {newer['partition_key']} was committed by an attempt that started later",
-            hint="another attempt reads what is current",
-        )
-    await _sql.supersede_within(tx, **scope)
-    while other := await _sql.overlapping_partition(tx, **scope, task_id=task_id):
-        if other["covers"] and other["newer"]:
-            return None
-        if not other["obsolete"]:
-            raise PartitionOverlap(
-                f"partition {manifest.partition_key} overlaps {other['partition_key']}, "
-                "which is committed",
-                hint="ask for ranges that are equal to, larger than or clear of the committed ones",
-            )
-        await _sql.supersede_partition(tx, id=other["id"])
+    if manifest.start is None:
+        free = await _take_key(tx, output.dataset_version, manifest, task, replaces=replaces)
+    else:
+        free = await _take_range(tx, scope, manifest, task, replaces=replaces)
+    if not free:
+        return None
+    await _widen_columns(tx, output.dataset_version, known, manifest)
     partition_id: UUID = await _sql.insert_partition(
         tx,
         **scope,
@@ -147,10 +143,87 @@ async def commit_partition(
         row_count=manifest.rows,
         byte_count=manifest.bytes,
         schema_hash=manifest.schema_hash,
-        task_id=task_id,
-        attempt=attempt,
+        task_id=task["id"],
+        attempt=task["attempt"],
     )
     return partition_id
+
+
+async def _check_base(tx: Tx, task: Row, pinned: dict[str, Any], manifest: Manifest) -> None:
+    if not await appends.is_current(tx, task, pinned):
+        raise CommitOvertaken(
+            f"rows were committed where partition {manifest.partition_key} is to be added",
+            hint="another attempt reads them and adds its own",
+        )
+
+
+async def _take_key(
+    tx: Tx, version: UUID, manifest: Manifest, task: Row, *, replaces: bool
+) -> bool:
+    """Whether the partition of this key is this attempt's to replace; what was there gave way."""
+    place = {"dataset_version": version, "partition_key": manifest.partition_key}
+    if replaces and await _sql.overtaking_key(tx, **place, task_id=task["id"]):
+        return False
+    await _sql.supersede_key(tx, **place)
+    return True
+
+
+async def _take_range(tx: Tx, scope: Row, manifest: Manifest, task: Row, *, replaces: bool) -> bool:
+    """Whether the range is this attempt's to replace; what was there gave way."""
+    if replaces:
+        newer: Row | None = await _sql.overtaking_partition(tx, **scope, task_id=task["id"])
+        if newer is not None:
+            if newer["covers"]:
+                return False
+            raise CommitOvertaken(
+                f"partition {newer['partition_key']} was committed by an attempt that started "
+                "later",
+                hint="another attempt reads what is current",
+            )
+    await _sql.supersede_within(tx, **scope)
+    while other := await _sql.overlapping_partition(tx, **scope, task_id=task["id"]):
+        if replaces and other["covers"] and other["newer"]:
+            return False
+        # What is appended to is never given up, whatever it was made of.
+        if not (replaces and other["obsolete"]):
+            raise PartitionOverlap(
+                f"partition {manifest.partition_key} overlaps {other['partition_key']}, "
+                "which is committed",
+                hint="ask for ranges that are equal to, larger than or clear of the committed ones",
+            )
+        await _sql.supersede_partition(tx, id=other["id"])
+    return True
+
+
+async def _widen_columns(tx: Tx, version: UUID, known: Row, manifest: Manifest) -> None:
+    """The generation has the columns of all its commits; where one does not say them, its hash
+    has to be the one that is known."""
+    if known["schema_hash"] == manifest.schema_hash and (known["columns"] or not manifest.columns):
+        return
+    columns = [ManifestColumn.model_validate(each) for each in known["columns"] or ()]
+    blind = not manifest.columns or (known["schema_hash"] is not None and not columns)
+    if blind and known["schema_hash"] not in (None, manifest.schema_hash):
+        raise incompatible(
+            f"partition {manifest.partition_key} has another schema than what is committed, "
+            "and one of them does not say its columns"
+        )
+    merged = merge_columns(columns, manifest.columns) if manifest.columns else columns
+    if merged != columns or known["schema_hash"] is None:
+        await _sql.set_columns(
+            tx,
+            dataset_version=version,
+            columns=Jsonb([column.model_dump() for column in merged]) if merged else None,
+            schema_hash=manifest.schema_hash,
+        )
+
+
+async def columns_of(tx: Tx, versions: Sequence[UUID]) -> dict[UUID, list[ManifestColumn]]:
+    """By generation of a dataset: its columns, as far as its commits said them."""
+    rows = await _sql.columns_of(tx, dataset_versions=list(versions))
+    return {
+        row["version"]: [ManifestColumn.model_validate(each) for each in row["columns"]]
+        for row in rows
+    }
 
 
 async def advance_cursor(tx: Tx, output: OutputCommit) -> None:
@@ -163,6 +236,25 @@ async def advance_cursor(tx: Tx, output: OutputCommit) -> None:
         cursor=output.cursor,
         row_count=output.row_count,
     )
+
+
+async def partition_files(
+    tx: Tx, dataset_version: UUID, after_start: int | None, after_key: str | None, limit: int
+) -> list[Row]:
+    """The current partitions in order, with what their manifests promise."""
+    rows: list[Row] = await _sql.partition_files(
+        tx,
+        dataset_version=dataset_version,
+        after_start=after_start,
+        after_key=after_key,
+        limit=limit,
+    )
+    return rows
+
+
+async def count_partitions(tx: Tx, dataset_version: UUID) -> int:
+    count: int = await _sql.count_partitions(tx, dataset_version=dataset_version)
+    return count
 
 
 async def has_partition(tx: Tx, dataset_version: UUID, partition_key: str) -> bool:

@@ -99,9 +99,31 @@ SELECT n.name, coalesce(d.dag_name, b.dag_name) AS dag_name
  WHERE d.uuid IS NOT NULL OR b.id IS NOT NULL
  ORDER BY n.name LIMIT 1;
 
--- name: lock_generation!
+-- name: lock_generation^
 -- Commits to one generation take turns, so that what they check stays true until they write.
-SELECT version FROM dataset_versions WHERE version = :dataset_version FOR NO KEY UPDATE;
+SELECT columns, schema_hash FROM dataset_versions
+ WHERE version = :dataset_version FOR NO KEY UPDATE;
+
+-- name: set_columns!
+UPDATE dataset_versions SET columns = :columns, schema_hash = :schema_hash
+ WHERE version = :dataset_version;
+
+-- name: columns_of
+SELECT version, columns FROM dataset_versions
+ WHERE version = ANY(:dataset_versions) AND columns IS NOT NULL;
+
+-- name: supersede_key!
+UPDATE partition_versions SET superseded_at = clock_timestamp()
+ WHERE dataset_version = :dataset_version AND partition_key = :partition_key
+   AND superseded_at IS NULL;
+
+-- name: overtaking_key^
+-- Committed under this key by an attempt that started later, and so read what is newer.
+SELECT p.id FROM partition_versions p
+  JOIN task_attempts a ON a.task_id = p.task_id AND a.attempt = p.attempt
+ WHERE p.dataset_version = :dataset_version AND p.partition_key = :partition_key
+   AND p.superseded_at IS NULL
+   AND a.started_at > (SELECT started_at FROM tasks WHERE id = :task_id);
 
 -- name: overtaking_partition^
 -- Committed in this range by an attempt that started later, and so read what is newer.
@@ -150,6 +172,26 @@ INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key, ra
 VALUES (:dataset_uuid, :dataset_version, :partition_key, :start, :end, :location, :files,
     :row_count, :byte_count, :schema_hash, :task_id, :attempt)
 RETURNING id;
+
+-- name: partition_files
+-- In order, ranges first, after the last one that was shown.
+SELECT partition_key, range_start AS start, range_end AS "end", location, files, row_count AS rows,
+       byte_count AS bytes, schema_hash, task_id
+  FROM (
+    (SELECT *, 0 AS part FROM partition_versions
+      WHERE dataset_version = :dataset_version AND superseded_at IS NULL AND :after_key::text IS NULL
+        AND range_start > coalesce(:after_start::bigint, -1)
+      ORDER BY range_start LIMIT :limit)
+    UNION ALL
+    (SELECT *, 1 AS part FROM partition_versions
+      WHERE dataset_version = :dataset_version AND superseded_at IS NULL AND range_start IS NULL
+        AND partition_key > coalesce(:after_key::text, '')
+      ORDER BY partition_key LIMIT :limit)) p
+ ORDER BY part, range_start, partition_key LIMIT :limit;
+
+-- name: count_partitions$
+SELECT count(*) FROM partition_versions
+ WHERE dataset_version = :dataset_version AND superseded_at IS NULL;
 
 -- name: has_partition$
 SELECT true FROM partition_versions

@@ -65,6 +65,7 @@ SELECT g.job_name, g.id
  WHERE g.org_id = :org_id AND g.dag_name = :dag_name AND g.purged_at IS NULL;
 
 -- name: unsubscribe!
+WITH unread AS (DELETE FROM reads WHERE org_id = :org_id)
 DELETE FROM subscriptions WHERE org_id = :org_id;
 
 -- name: subscribe!
@@ -87,7 +88,7 @@ WITH live AS MATERIALIZED (
                              AND v.generation_id = ANY(b.building)
      WHERE b.org_id = :org_id AND b.status = 'Building'
 ), edges AS MATERIALIZED (
-    SELECT l.*, e.input_index, e.filter, d.uuid AS dataset_uuid, d.current_version,
+    SELECT l.*, e.input_index, e.filter, e.trigger, d.uuid AS dataset_uuid, d.current_version,
            CASE WHEN d.dag_name = l.dag_name THEN d.job_name END AS own_producer
       FROM live l
       JOIN jobs j ON j.id = l.job_id AND j.activation = 'reactive'
@@ -101,15 +102,25 @@ WITH live AS MATERIALIZED (
       JOIN dag_version_jobs v ON v.dag_version_id = s.dag_version_id
       JOIN jobs j ON j.id = v.job_id
       LEFT JOIN live l ON l.dag_version_id = v.dag_version_id AND l.job_id = v.job_id
+), found AS MATERIALIZED (
+    SELECT coalesce(o.version, e.current_version) AS dataset_version, e.generation_id, e.input_index,
+           e.dataset_uuid, e.job_id, e.filter, e.trigger,
+           e.changes AND NOT coalesce(p.changes, false) AS held
+      FROM edges e
+      LEFT JOIN producers p ON p.dag_version_id = e.dag_version_id AND p.name = e.own_producer
+      LEFT JOIN dataset_versions o ON o.generation_id = p.generation_id
+                                  AND o.dataset_uuid = e.dataset_uuid
+), read AS (
+    INSERT INTO reads (generation_id, input_index, org_id, dataset_uuid, dataset_version, filter)
+    SELECT DISTINCT ON (generation_id, input_index)
+           generation_id, input_index, :org_id, dataset_uuid, dataset_version, filter
+      FROM found WHERE NOT trigger
+     ORDER BY generation_id, input_index, dataset_version
 )
 INSERT INTO subscriptions (dataset_version, generation_id, input_index, org_id, dataset_uuid, job_id,
                            filter, held)
-SELECT coalesce(o.version, e.current_version), e.generation_id, e.input_index, :org_id,
-       e.dataset_uuid, e.job_id, e.filter, e.changes AND NOT coalesce(p.changes, false)
-  FROM edges e
-  LEFT JOIN producers p ON p.dag_version_id = e.dag_version_id AND p.name = e.own_producer
-  LEFT JOIN dataset_versions o ON o.generation_id = p.generation_id
-                              AND o.dataset_uuid = e.dataset_uuid;
+SELECT dataset_version, generation_id, input_index, :org_id, dataset_uuid, job_id, filter, held
+  FROM found WHERE trigger;
 
 -- name: owe_missing
 -- What these generations were never given of what their inputs hold now is owed to the router: the

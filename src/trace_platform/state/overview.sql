@@ -92,7 +92,8 @@ SELECT count(*) FILTER (WHERE status = 'Failed') AS failed, count(*) AS ended
 -- Sources that run, and for how long nothing was heard of them.
 SELECT j.dag_name, j.name AS job_name, t.id AS task_id,
        extract(epoch FROM clock_timestamp() - t.lease_expires_at)::float8
-           + j.heartbeat_timeout_seconds AS silent_s
+           + j.heartbeat_timeout_seconds AS silent_s,
+       (t.progress->>'total')::bigint - (t.progress->>'done')::bigint AS behind
   FROM tasks t JOIN jobs j ON j.id = t.job_id AND j.activation = 'source'
  WHERE t.status = 'Running' AND j.org_id = :org_id
  ORDER BY silent_s DESC;
@@ -167,7 +168,7 @@ SELECT f.id AS task_id, f.attempt, f.error_code, f.error_message,
 SELECT coalesce(d.name, d.dag_name || '.' || d.job_name || '.' || d.output_index) AS dataset,
        d.uuid AS dataset_uuid, d.dag_name || '.' || d.job_name AS producer, e.*
   FROM (SELECT DISTINCT ON (dataset_uuid) dataset_uuid, input_index FROM input_edges
-         WHERE job_id = :job_id ORDER BY dataset_uuid, input_index) i
+         WHERE job_id = :job_id AND trigger ORDER BY dataset_uuid, input_index) i
   JOIN datasets d ON d.uuid = i.dataset_uuid
   LEFT JOIN LATERAL (
        SELECT id AS event_id, coalesce(partition_key, cursor::text) AS scope, recorded_at,
@@ -195,7 +196,7 @@ SELECT clock_timestamp() AS as_of, EXISTS (
        SELECT FROM outbox o
         CROSS JOIN LATERAL jsonb_array_elements_text(o.payload->'event_ids') owed (id)
          JOIN events v ON v.id = owed.id::bigint
-         JOIN input_edges e ON e.dataset_uuid = v.dataset_uuid
+         JOIN input_edges e ON e.dataset_uuid = v.dataset_uuid AND e.trigger
          JOIN jobs j ON j.id = e.job_id
         WHERE o.kind = 'route' AND j.org_id = :org_id AND j.dag_name = :dag_name) AS routing;
 

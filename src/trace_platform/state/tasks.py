@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 from trace_platform.domain.errors import StaleFence
 from trace_platform.domain.fence import Fence
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.state import appends, reads
 
 _sql = load_queries(__file__)
 
@@ -53,6 +54,7 @@ async def claim(
         if not found or not found[0]["more"]:
             break
     await _read_what_is_current(tx, claimed)
+    await appends.pin(tx, claimed)
     return claimed
 
 
@@ -68,6 +70,8 @@ async def _read_what_is_current(tx: Tx, claimed: Sequence[Row]) -> None:
         }
         for row in rows
     }
+    before = {task["id"]: task["inputs"] for task in claimed}
+    await reads.add(tx, claimed)
     for task in claimed:
         read: dict[Any, dict[str, Any]] = {}
         for given in task["inputs"]:
@@ -75,8 +79,8 @@ async def _read_what_is_current(tx: Tx, claimed: Sequence[Row]) -> None:
             about = (given.get("partition_key"), given.get("cursor"), given.get("invalidation"))
             # Of one partition in two versions the last counts.
             read[*place, *about] = given | now.get(place, {})
-        if list(read.values()) != task["inputs"]:
-            task["inputs"] = list(read.values())
+        task["inputs"] = list(read.values())
+        if task["inputs"] != before[task["id"]]:
             await _sql.set_inputs(tx, id=task["id"], inputs=Jsonb(task["inputs"]))
 
 
@@ -248,3 +252,16 @@ def _errors(endings: Sequence[Ending]) -> dict[str, list[Any]]:
         "error_messages": [e.error_message for e in endings],
         "has_logs": [e.has_log for e in endings],
     }
+
+
+async def split(
+    tx: Tx, task_id: UUID, given: dict[str, Any], parts: Sequence[tuple[int, int]]
+) -> None:
+    """Tasks in the place of this one, each for a part of its input's range."""
+    await _sql.split(
+        tx,
+        task_id=task_id,
+        input=Jsonb(given),
+        starts=[start for start, _ in parts],
+        ends=[end for _, end in parts],
+    )

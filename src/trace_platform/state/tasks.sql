@@ -88,6 +88,8 @@ WITH RECURSIVE waiting AS (
        AND t.pending_backpressure::integer = 0 AND j.id = t.job_id
     RETURNING t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.timeout_seconds,
               j.heartbeat_timeout_seconds,
+              CASE WHEN j.definition->>'update_strategy' = 'append'
+                   THEN j.definition->'unique_key' END AS append,
               array_position((SELECT ids FROM chosen), t.id) AS place
 ), started AS (
     INSERT INTO task_attempts (task_id, attempt, lease_token, worker_id)
@@ -180,6 +182,9 @@ WITH finished AS (
      WHERE t.id = g.task_id AND t.attempt = g.attempt AND t.lease_token = g.lease_token
        AND (t.status = 'Running' OR t.reaped_at IS NOT NULL)
     RETURNING t.id, t.attempt, t.lease_token, t.status, t.error_code, t.error_message, g.has_log
+), left_behind AS (
+    INSERT INTO leftovers (task_id, attempt)
+    SELECT id, attempt FROM finished WHERE status <> 'Completed' ON CONFLICT DO NOTHING
 ), ended AS (
     UPDATE task_attempts a
        SET ended_at = clock_timestamp(), outcome = f.status, error_code = f.error_code,
@@ -215,6 +220,8 @@ WITH failed AS (
        AND (t.status = 'Running' OR t.reaped_at IS NOT NULL) AND j.id = t.job_id
     RETURNING t.id, t.attempt, t.lease_token, t.error_code, t.error_message, t.next_retry_at,
               g.has_log
+), left_behind AS (
+    INSERT INTO leftovers (task_id, attempt) SELECT id, attempt FROM failed ON CONFLICT DO NOTHING
 ), ended AS (
     UPDATE task_attempts a
        SET ended_at = clock_timestamp(), outcome = 'Failed', error_code = f.error_code,
@@ -282,6 +289,8 @@ WITH due AS MATERIALIZED (
       FROM due, jobs j
      WHERE t.id = due.id AND j.id = t.job_id
     RETURNING t.id, t.job_id, t.attempt, t.status, t.error_code, t.error_message
+), left_behind AS (
+    INSERT INTO leftovers (task_id, attempt) SELECT id, attempt FROM reaped ON CONFLICT DO NOTHING
 ), ended AS (
     UPDATE task_attempts a
        SET ended_at = clock_timestamp(), error_code = r.error_code, error_message = r.error_message,
@@ -423,3 +432,40 @@ SELECT j.name AS job_name,
   JOIN jobs j ON j.id = t.job_id
  WHERE j.dag_name = :dag_name AND t.dedupe_key <> 'run'
  GROUP BY 1, 2;
+
+-- name: split
+-- A task for each part of the only range that woke this one. They stand for it: what was said to be
+-- invalid waits for all of them, and the memo points at the last.
+WITH whole AS MATERIALIZED (
+    SELECT * FROM tasks WHERE id = :task_id
+), parts AS MATERIALIZED (
+    SELECT * FROM unnest(:starts::bigint[], :ends::bigint[]) AS p (first, last)
+), made AS (
+    INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs,
+                       backfill_id)
+    SELECT w.org_id, w.job_id, w.generation_id, w.dedupe_key || '/' || p.first || '-' || p.last,
+           w.runtime, w.priority,
+           jsonb_build_array(:input::jsonb || jsonb_build_object(
+               'partition_key', p.first || '-' || p.last, 'start', p.first, 'end', p.last)),
+           w.backfill_id
+      FROM whole w CROSS JOIN parts p ORDER BY p.first
+        ON CONFLICT (generation_id, dedupe_key) DO NOTHING
+    RETURNING id, job_id, runtime
+), linked AS (
+    INSERT INTO invalidation_tasks (invalidation_id, task_id)
+    SELECT i.invalidation_id, m.id FROM invalidation_tasks i CROSS JOIN made m
+     WHERE i.task_id = :task_id AND i.processed_at IS NULL
+        ON CONFLICT DO NOTHING
+), memo AS (
+    UPDATE task_inputs SET task_id = (SELECT max(id::text)::uuid FROM made)
+     WHERE task_id = :task_id AND EXISTS (SELECT FROM made)
+), ready AS (
+    SELECT m.id, m.runtime, j.max_concurrency, row_number() OVER (ORDER BY m.id) AS n
+      FROM made m JOIN jobs j ON j.id = m.job_id
+)
+INSERT INTO outbox (kind, payload)
+SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id ORDER BY id))
+  FROM (SELECT id, runtime, (row_number() OVER (PARTITION BY runtime ORDER BY id) - 1) / 500 AS chunk
+          FROM ready WHERE max_concurrency IS NULL OR n <= max_concurrency) c
+ GROUP BY runtime, chunk
+RETURNING id;

@@ -40,7 +40,7 @@ def ref_example(value: Any) -> str:
 
 
 class InputEdge(DagModel):
-    """What wakes the job, and which rows of it the job reads."""
+    """What wakes the job or is only read by it, and which rows of it the job reads."""
 
     source: JobOutputRef | DatasetRef = Field(
         alias="from", description="An output of a job here, or a published dataset."
@@ -48,6 +48,12 @@ class InputEdge(DagModel):
     # In its normal form.
     where: dict[str, Any] | None = Field(
         default=None, exclude_if=absent, description="Conditions on columns; all have to hold."
+    )
+    trigger: bool = Field(
+        default=True,
+        strict=True,
+        exclude_if=lambda value: value is True,
+        description="false: its updates do not wake the job, which reads it when another does.",
     )
 
     @field_validator("source", mode="before")

@@ -43,6 +43,7 @@ def job_problems(job: Mapping[str, Any]) -> Iterator[Problem]:
         yield from _source_problems(job, given)
     elif job.get("activation") == "reactive":
         yield from _reactive_problems(given)
+        yield from _trigger_problems(job)
     yield from _udf_problems(job, given)
     yield from _append_problems(job, given)
 
@@ -70,6 +71,14 @@ def _reactive_problems(given: set[str]) -> Iterator[Problem]:
     for field, said in _NOT_IN_REACTIVE.items():
         if field in given:
             yield (field,), said
+
+
+def _trigger_problems(job: Mapping[str, Any]) -> Iterator[Problem]:
+    inputs = job.get("inputs")
+    edges = inputs if isinstance(inputs, list) else []
+    if edges and all(isinstance(edge, dict) and edge.get("trigger") is False for edge in edges):
+        said = "none of them wakes the job: leave trigger: false out of at least one"
+        yield ("inputs",), said
 
 
 def _missing(who: str, wanted: dict[str, str], given: set[str]) -> Iterator[Problem]:

@@ -148,6 +148,11 @@ class Publish(DagModel):
         max_length=MAX_PRODUCERS,
         description="The output that it is; for storage: buffered also a list of several.",
     )
+    cold: JobOutputRef | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Of a table: the output that holds, as files, what has left it.",
+    )
     description: Text | None = Field(
         default=None, exclude_if=absent, description="What it holds, for those who read it."
     )

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from trace_platform.wire.control import Reason
+from trace_platform.wire.manifest import ManifestFile
 from trace_platform.wire.task import Strict
 
 # stale: there is something to do, and it will be done. blocked: not unless somebody acts.
@@ -210,3 +211,59 @@ class PurgeResponse(Strict):
     purged: list[UUID]
     # Objects that were deleted by this call.
     objects: int
+
+
+class PartitionFiles(Strict):
+    """A partition with what its manifest promises."""
+
+    partition_key: str
+    start: int | None
+    end: int | None
+    # The folder that the files are in.
+    location: str
+    files: list[ManifestFile]
+    rows: int
+    bytes: int
+    schema_hash: str
+    # None when no task wrote it: a webhook's delivery, which has no manifest.
+    task_id: UUID | None
+
+
+class DatasetFiles(Strict):
+    dataset: str
+    dataset_version: UUID
+    # What is wrong can be made anew: it is the generation that readers see.
+    current: bool
+    # How many there are, on all pages.
+    count: int
+    partitions: list[PartitionFiles]
+    # Give it as `after` for what follows; None at the end.
+    next: str | None
+
+
+class GarbageItem(Strict):
+    """Objects that nobody needs."""
+
+    place: str
+    # not_committed, not_published, stray, delivery, log
+    why: str
+    objects: int
+    bytes: int
+
+
+class Garbage(Strict):
+    # What was deleted, or would be.
+    items: list[GarbageItem]
+    # Lies where only data should, and belongs to nobody: left alone.
+    unknown: list[str]
+    # How many places were looked at.
+    places: int
+    # Give it as `after` for what follows; None at the end.
+    next: str | None
+
+
+class CollectRequest(Strict):
+    # Only say what would be deleted.
+    dry_run: bool = False
+    # `next` of the answer before.
+    after: str = Field(default="", max_length=2_000)

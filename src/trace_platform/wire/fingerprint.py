@@ -83,9 +83,11 @@ def _input(edge: InputEdge, of: Any, jobs: dict[str, Job]) -> list[Any]:
         # By name too: a job that is called otherwise has other datasets, and what they hold was
         # never given to whoever read those before.
         index = jobs[source.job].output_index(source.output)
-        return [source.job, of(source.job), index, edge.where]
-    # Another DAG's: its rebuilds arrive as updates.
-    return [source.dataset, None, edge.where]
+        found: list[Any] = [source.job, of(source.job), index, edge.where]
+    else:
+        # Another DAG's: its rebuilds arrive as updates.
+        found = [source.dataset, None, edge.where]
+    return found if edge.trigger else [*found, "is only read"]
 
 
 def _downstream_last(jobs: dict[str, Job]) -> Iterator[str]:

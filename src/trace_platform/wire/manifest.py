@@ -29,27 +29,46 @@ class ManifestFile(BaseModel):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
+class ManifestColumn(BaseModel):
+    """A column of every file: its type as Arrow names it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(min_length=1, max_length=1_000)
+    type: str = Field(min_length=1, max_length=100_000)
+    nullable: bool
+
+
 class Manifest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    partition_key: str
-    start: Count
-    end: Count
+    partition_key: str = Field(min_length=1, max_length=256)
+    # Of a partition that is a range of blocks.
+    start: Count | None = None
+    end: Count | None = None
     files: list[ManifestFile]
     rows: Count
     bytes: Count
     schema_hash: str = Field(pattern=r"^[0-9a-f]{64}$")
+    # Empty: the writer did not say; then only the hash tells one schema from another.
+    columns: list[ManifestColumn] = Field(default=[], max_length=10_000)
 
     @model_validator(mode="after")
     def _adds_up(self) -> Manifest:
-        if self.end < self.start or self.partition_key != f"{self.start}-{self.end}":
+        if (self.start is None) != (self.end is None):
+            raise ValueError("start and end come together")
+        if self.start is not None and self.partition_key != f"{self.start}-{self.end}":
             raise ValueError("partition_key is not START-END of the range")
+        if self.start is not None and self.end is not None and self.end < self.start:
+            raise ValueError("end is before start")
         if self.rows != sum(f.rows for f in self.files):
             raise ValueError("rows is not the sum of the files' rows")
         if self.bytes != sum(f.bytes for f in self.files):
             raise ValueError("bytes is not the sum of the files' bytes")
         if len({f.name for f in self.files}) != len(self.files):
             raise ValueError("a file is listed twice")
+        if len({column.name for column in self.columns}) != len(self.columns):
+            raise ValueError("a column is listed twice")
         return self
 
     def to_bytes(self) -> builtins.bytes:

@@ -110,6 +110,10 @@ class TaskOutput(Strict):
     dataset_uuid: UUID
     dataset_version: UUID
     prefix: str
+    # The columns that tell one row from another, of a job that appends: its commit holds the rows
+    # of `files`, which are there, and its own.
+    append: list[str] | None = None
+    files: list[str] = []
 
 
 class TaskPayload(Strict):
@@ -256,11 +260,26 @@ class OutputCommit(Strict):
     row_count: int = Field(ge=0, le=2**62)
 
 
+class Span(Strict):
+    """Blocks, both included."""
+
+    start: BlockNumber
+    end: BlockNumber
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.end < self.start:
+            raise ValueError("end is before start")
+        return self
+
+
 class CompleteRequest(Fenced):
     status: Literal["Completed", "Failed", "Canceled"]
     events: list[DatasetEvent] = Field(default=[], max_length=100_000)
     outputs: list[OutputCommit] = Field(default=[], max_length=1_000)
     invalidations: list[Invalidation] = Field(default=[], max_length=10_000)
+    # Nothing was done: the range is too large for one task, and these are for several.
+    split: list[Span] = Field(default=[], max_length=10_000)
     error_code: str | None = Field(default=None, max_length=64)
     error_message: str | None = Field(default=None, max_length=20_000)
     retryable: bool = True
@@ -268,6 +287,13 @@ class CompleteRequest(Fenced):
     interrupted: bool = False
     # The attempt's log lies in the object store.
     has_log: bool = False
+
+    @model_validator(mode="after")
+    def _split_or_done(self) -> Self:
+        done = self.events or self.outputs or self.invalidations
+        if self.split and (done or self.status != "Completed"):
+            raise ValueError("a task that is split has done nothing itself")
+        return self
 
 
 class CompleteResponse(Strict):

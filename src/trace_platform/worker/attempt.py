@@ -6,11 +6,13 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
 from pydantic import ValidationError
 
+from trace_platform.data.database import DataDatabase
 from trace_platform.domain.errors import (
     InvalidConfig,
     OperatorCrashed,
@@ -34,6 +36,7 @@ from trace_platform.wire.task import (
     Invalidation,
     OutputCommit,
     Progress,
+    Span,
 )
 from trace_platform.worker.attempt_log import AttemptLog
 from trace_platform.worker.resources import Resources
@@ -72,6 +75,7 @@ class Attempt:
         self._hurry = threading.Event()
         self._beats = 0
         self._progress: Progress | None = None
+        self._says_progress = False
         self.log = AttemptLog(lambda: self._log, resources.store, claimed.task.log_uri)
 
     @property
@@ -123,8 +127,18 @@ class Attempt:
     def look(self) -> None:
         """Save its log and see how far it is. The store and Spark may hang: no heartbeat does."""
         self.log.save()
+        if self._says_progress:
+            return
         done, total = self._resources.spark.progress(self.tag)
         self._progress = Progress(done=done, total=total) if total else None
+
+    def _data(self) -> DataDatabase:
+        job = self.claimed.task.job
+        return replace(self._resources.data_database(), dag=job.dag_name, job=job.name)
+
+    def _say_progress(self, done: int, total: int) -> None:
+        self._says_progress = True
+        self._progress = Progress(done=min(done, total), total=total)
 
     def heard(self, answer: HeartbeatResponse | TraceError) -> None:
         """Only a lost fence or a directive stops the work, never an outage."""
@@ -238,6 +252,7 @@ class Attempt:
             outputs=result.outputs,
             events=result.events,
             invalidations=result.invalidations,
+            split=[Span(start=part.start, end=part.end) for part in result.split],
             has_log=self.log.save(),
         )
 
@@ -262,7 +277,8 @@ class Attempt:
                     check=self._check,
                     draining=lambda: self._drain_since is not None,
                     emit=self._emit,
-                    data=self._resources.data_database,
+                    data=self._data,
+                    progress=self._say_progress,
                     log=self.log,
                 )
             )

@@ -560,4 +560,4 @@ def test_an_operator_of_the_workers_is_no_operator_of_the_dispatcher() -> None:
     assert caught.value.hint == "did you mean wire_tap?"
     with pytest.raises(InvalidConfig) as caught:
         registry.load("zzz")
-    assert caught.value.hint == "there are aggregator, wire_tap"
+    assert caught.value.hint == "there are aggregator, range_aggregator, wire_tap"

@@ -66,8 +66,8 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 @pytest.fixture
-def served(state_dsns: Any, tmp_path: Path) -> Iterator[ServedDispatcher]:
-    dispatcher = ServedDispatcher(state_dsns, tmp_path)
+def served(state_dsns: Any, data_dsns: Any, tmp_path: Path) -> Iterator[ServedDispatcher]:
+    dispatcher = ServedDispatcher(state_dsns, tmp_path, data_dsns.janitor)
     dispatcher.start()
     yield dispatcher
     dispatcher.stop()

@@ -43,7 +43,6 @@ class Aggregator:
     name: ClassVar[str] = "aggregator"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = ("complete",)
-    repeats: ClassVar[bool] = False
 
     @staticmethod
     def problems(inputs: int, config: Any) -> Iterator[str]:

@@ -6,7 +6,7 @@ the attempt happen together or not at all. So it is short, and touches nothing b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 from uuid import UUID
@@ -31,19 +31,24 @@ class Woken:
     outputs: tuple[Generation, ...]
 
 
+class News(DatasetEvent):
+    """An event that is news although its partition was emitted before: once per `repeat`."""
+
+    repeat: UUID
+
+
 class EventOperator(Protocol):
     name: ClassVar[str]
     Config: ClassVar[type[OperatorConfig]]
     # The outputs it emits to, by index; None when the job's YAML alone names them.
     output_names: ClassVar[tuple[str, ...] | None]
-    # Whether a partition that was emitted before is news when another task emits it.
-    repeats: ClassVar[bool]
 
     @staticmethod
     def problems(inputs: int, config: Any) -> Iterator[str]:
         """What is wrong with a valid config in a job that reads so many datasets."""
 
-    async def run(self, tx: Tx, task: Woken) -> list[DatasetEvent]: ...
+    async def run(self, tx: Tx, task: Woken) -> Sequence[DatasetEvent]:
+        """What it emits. Of one partition only the first counts, unless it is `News`."""
 
 
 def relayed(given: TaskInput, output: Generation) -> DatasetEvent:

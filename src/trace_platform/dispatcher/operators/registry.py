@@ -6,10 +6,13 @@ import difflib
 
 from trace_platform.dispatcher.operators.aggregator import Aggregator
 from trace_platform.dispatcher.operators.contract import EventOperator
+from trace_platform.dispatcher.operators.range_aggregator import RangeAggregator
 from trace_platform.dispatcher.operators.wire_tap import WireTap
 from trace_platform.domain.errors import InvalidConfig
 
-OPERATORS: dict[str, type[EventOperator]] = {each.name: each for each in (Aggregator, WireTap)}
+OPERATORS: dict[str, type[EventOperator]] = {
+    each.name: each for each in (Aggregator, RangeAggregator, WireTap)
+}
 
 
 def load(name: str) -> type[EventOperator]:

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import structlog
 
-from trace_platform.dispatcher.operators.contract import Woken, relayed
+from trace_platform.dispatcher.operators.contract import News, Woken, relayed
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.operators.contract import OperatorConfig
-from trace_platform.wire.task import DatasetEvent, TaskInput
+from trace_platform.wire.task import TaskInput
 
 log = structlog.get_logger()
 
@@ -23,19 +23,23 @@ class WireTap:
     name: ClassVar[str] = "wire_tap"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = None
-    # A partition that was committed again is passed on again.
-    repeats: ClassVar[bool] = True
 
     @staticmethod
     def problems(inputs: int, config: Any) -> Iterator[str]:
         return iter(())
 
-    async def run(self, tx: Tx, task: Woken) -> list[DatasetEvent]:
+    async def run(self, tx: Tx, task: Woken) -> list[News]:
         config: Config = task.config
         if config.log:
             for given in task.inputs:
                 log.info("wire_tap", **_facts(task, given))
-        return [relayed(given, output) for output in task.outputs for given in task.inputs]
+        # A task is made once per materialisation of its input, and stands for it: a partition that
+        # was committed again is passed on again.
+        return [
+            News(**relayed(given, output).model_dump(), repeat=task.task_id)
+            for output in task.outputs
+            for given in task.inputs
+        ]
 
 
 def _facts(task: Woken, given: TaskInput) -> dict[str, Any]:

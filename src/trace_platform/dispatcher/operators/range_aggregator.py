@@ -1,0 +1,107 @@
+"""`range_aggregator`: small block ranges to chunks of one size, each once it is whole and final.
+
+It keeps nothing of its own: which ranges there are is on record, so that of updates in any order
+the one that makes a chunk whole, or final, emits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+from uuid import uuid5
+
+from pydantic import Field
+
+from trace_platform.dispatcher.operators.contract import News, Woken
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.errors import InvalidConfig
+from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.operators.contract import OperatorConfig
+from trace_platform.state import coverage
+from trace_platform.wire.task import TaskInput
+
+# Emitted by one task: it runs within a transaction.
+MAX_CHUNKS = 10_000
+
+
+class Config(OperatorConfig):
+    # Chunks begin at multiples of it; the first one may begin later.
+    chunk_blocks: int = Field(ge=1, le=2**40)
+    # A chunk waits until so many blocks are known after it: no reorg should reach it then.
+    finality_depth: int = Field(default=0, ge=0, le=2**40)
+
+
+class RangeAggregator:
+    name: ClassVar[str] = "range_aggregator"
+    Config: ClassVar[type[OperatorConfig]] = Config
+    output_names: ClassVar[tuple[str, ...] | None] = ("ranges",)
+
+    @staticmethod
+    def problems(inputs: int, config: Any) -> Iterator[str]:
+        return iter(())
+
+    async def run(self, tx: Tx, task: Woken) -> list[News]:
+        extents = await coverage.extents(tx, task.generation_id)
+        if not extents or any(extent["last"] is None for extent in extents):
+            return []
+        final = min(extent["last"] for extent in extents) - task.config.finality_depth
+        concerned = {
+            chunk.end: chunk
+            for given in task.inputs
+            for chunk in _concerned(given, task.config, final)
+        }
+        found = [await _whole(tx, extents, chunk) for _, chunk in sorted(concerned.items())]
+        return [_news(task, *each) for each in found if each is not None]
+
+
+def _concerned(given: TaskInput, config: Config, final: int) -> Iterator[BlockRange]:
+    """The final chunks that the update is a part of, and those that it makes final."""
+    if given.start is None or given.end is None:
+        raise InvalidConfig(
+            f"inputs[{given.input_index}] brought no block range, and ranges are aggregated",
+            hint="read a job whose updates are block ranges",
+        )
+    own = BlockRange(given.start, given.end)
+    reached = max(0, own.start - config.finality_depth)
+    size = config.chunk_blocks
+    first, last = reached // size, min(own.end, max(final, 0)) // size
+    if last - first > MAX_CHUNKS:
+        raise InvalidConfig(
+            f"{len(own)} blocks are more than {MAX_CHUNKS} chunks of {size}",
+            hint="raise chunk_blocks",
+        )
+    for n in range(first, last + 1):
+        chunk = BlockRange(n * size, (n + 1) * size - 1)
+        overlaps = chunk.end >= own.start and chunk.start <= own.end
+        made_final = reached <= chunk.end <= own.end - config.finality_depth
+        if chunk.end <= final and (overlaps or made_final):
+            yield chunk
+
+
+async def _whole(tx: Tx, extents: list[Row], chunk: BlockRange) -> tuple[BlockRange, int] | None:
+    """The chunk, from the first block that there is, and the last update of it; None while a part
+    of it is missing."""
+    first = max(extent["first"] for extent in extents)
+    if first > chunk.end:
+        return None
+    blocks = BlockRange(max(chunk.start, first), chunk.end)
+    updates = []
+    for extent in extents:
+        last = await coverage.last_update(tx, extent["dataset_version"], blocks)
+        if last is None:
+            return None
+        updates.append(last)
+    return blocks, max(updates)
+
+
+def _news(task: Woken, blocks: BlockRange, last_update: int) -> News:
+    """Once per state of the chunk: when a part of it is made again, it is news again."""
+    dataset_uuid, dataset_version = task.outputs[0]
+    return News(
+        dataset_uuid=dataset_uuid,
+        dataset_version=dataset_version,
+        partition_key=blocks.key,
+        start=blocks.start,
+        end=blocks.end,
+        repeat=uuid5(dataset_version, f"{blocks.key}@{last_update}"),
+    )

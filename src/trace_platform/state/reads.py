@@ -1,0 +1,110 @@
+"""What tasks read: also datasets that do not wake them, and tables with what has left them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.state import datasets
+
+_sql = load_queries(__file__)
+
+Given = dict[str, Any]
+
+
+async def add(tx: Tx, tasks: Sequence[Row]) -> None:
+    """To the inputs of tasks that start: what they read in the range of what woke them."""
+    generations = list({task["generation_id"] for task in tasks})
+    rows = await _sql.of_generations(tx, generation_ids=generations) if tasks else []
+    for task in tasks:
+        woken = [given for given in task["inputs"] if given.get("trigger", True)]
+        also = [
+            _scope(woken) | _read(row)
+            for row in rows
+            if row["generation_id"] == task["generation_id"]
+        ]
+        task["inputs"] = woken + also
+
+
+def _read(row: Row) -> Given:
+    read = {
+        "input_index": row["input_index"],
+        "dataset_uuid": str(row["dataset_uuid"]),
+        "dataset_version": str(row["dataset_version"]),
+        "trigger": False,
+    }
+    return read if row["filter"] is None else read | {"where": row["filter"]}
+
+
+def _scope(woken: Sequence[Given]) -> Given:
+    """All that woke the task as one range, or the first of it where there is none."""
+    if woken and all("start" in given for given in woken):
+        first = min(given["start"] for given in woken)
+        last = max(given["end"] for given in woken)
+        return {"partition_key": f"{first}-{last}", "start": first, "end": last}
+    return {k: woken[0][k] for k in ("cursor", "partition_key") if k in woken[0]} if woken else {}
+
+
+async def with_files(tx: Tx, tasks: Sequence[Row]) -> list[list[Given]]:
+    """By task: its inputs, each with the URIs of the files behind it. Of an input that is a table
+    those hold what has left the table."""
+    inputs = [[dict(given) for given in task["inputs"]] for task in tasks]
+    every = [given for each in inputs for given in each]
+    tables = await _tables(tx, every)
+    plain = [g for g in every if g.get("trigger", True) and g["dataset_version"] not in tables]
+    for given, files in zip(plain, await datasets.files_of_inputs(tx, plain), strict=True):
+        given["files"] = files
+    places: list[tuple[UUID, Given]] = []
+    for task, each in zip(tasks, inputs, strict=True):
+        for given in each:
+            if (table := tables.get(given["dataset_version"])) is not None:
+                given |= {"table": True, "files": []}
+                if (cold := await _cold(tx, task, given, table)) is not None:
+                    places.append((cold, given))
+            elif not given.get("trigger", True):
+                places.append((UUID(given["dataset_version"]), given))
+    for (_, given), files in zip(places, await _files(tx, places), strict=True):
+        given["files"] = files
+    return inputs
+
+
+async def _tables(tx: Tx, inputs: Sequence[Given]) -> dict[str, Row]:
+    versions = list({UUID(given["dataset_version"]) for given in inputs})
+    rows = await _sql.tables(tx, versions=versions) if versions else []
+    return {str(row["version"]): row for row in rows}
+
+
+async def _cold(tx: Tx, task: Row, given: Given, table: Row) -> UUID | None:
+    """Whoever writes the cold part goes on from what it wrote itself."""
+    own = next(
+        (
+            UUID(output["dataset_version"])
+            for output in task["outputs"] or ()
+            if output["dataset_uuid"] == str(table["cold_uuid"])
+        ),
+        None,
+    )
+    if own is not None and await _sql.has_partition_within(
+        tx, version=own, start=given.get("start"), end=given.get("end")
+    ):
+        return own
+    cold: UUID | None = table["cold_version"]
+    return cold
+
+
+async def _files(tx: Tx, places: Sequence[tuple[UUID, Given]]) -> list[list[str]]:
+    found: list[list[str]] = [[] for _ in places]
+    if not places:
+        return found
+    rows = await _sql.files_of(
+        tx,
+        ns=list(range(len(places))),
+        versions=[version for version, _ in places],
+        starts=[given.get("start") for _, given in places],
+        ends=[given.get("end") for _, given in places],
+    )
+    for row in rows:
+        found[row["n"]] += [row["location"] + file["name"] for file in row["files"]]
+    return found

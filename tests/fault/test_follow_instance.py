@@ -1,0 +1,84 @@
+"""A whole instance follows a real node through reorgs: what it holds is what the node has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.anvil import anvil
+from tests.support.followed_instance import Held, assert_equal, caught_up, follow_dag
+from tests.support.moving_chain import OPTIONS, MovingChain
+from tests.support.stack import Stack, trace, wait_for
+from trace_platform.app import control_client
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+CHUNK, DEPTH = 50, 64
+SEEDS = (1, 2)
+
+
+@pytest.fixture
+def chain(request: pytest.FixtureRequest) -> Iterator[MovingChain]:
+    with anvil(*OPTIONS) as node:
+        yield MovingChain(node, request.param)
+
+
+@pytest.fixture
+def instance(tmp_path: Path, chain: MovingChain) -> Iterator[Stack]:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text("[worker]\nprewarm = true\nslots = 3\n")
+    with trace(home, "up", env={"TRACE_RPC_NODE": chain.node.url}) as running:
+        wait_for("the instance", lambda: "is ready in" in running.text())
+        wait_for("a worker", lambda: control_client.queues(running.home).workers)
+        control_client.deploy(running.home, follow_dag(CHUNK, DEPTH), "follow.yaml")
+        yield running
+
+
+@pytest.mark.parametrize("chain", SEEDS, indirect=True)
+def test_500_blocks_with_reorgs_past_finality_are_what_the_node_has(
+    chain: MovingChain, instance: Stack
+) -> None:
+    held = Held(instance)
+    chain.grow(120)
+    caught_up(held, chain.head)
+    chain.reorg(1)
+    chain.grow(60)
+    chain.reorg(8)
+    chain.grow(100)
+    instance.kill("worker")
+    chain.grow(40)
+    caught_up(held, chain.head)
+    # Past what the node calls finalized, and into what has left the table.
+    chain.reorg(70)
+    chain.grow(100)
+    chain.reorg(8)
+    chain.reorg(8)
+    chain.grow(80)
+    caught_up(held, chain.head)
+    assert chain.head >= 500
+    assert_equal(held, chain.node.url, chain.head)
+    first, _ = held.extent()
+    assert first is not None
+    assert first > 0, "rows left the table once their files were committed"
+    (deep,) = control_client.alerts(instance.home, "critical", 10).alerts
+    assert deep.code == "deep_reorg"
+    assert deep.facts["depth"] == 70
+
+
+@pytest.mark.parametrize("chain", [3], indirect=True)
+def test_readers_downstream_follow_the_reorgs(chain: MovingChain, instance: Stack) -> None:
+    """Cold files of a range that was rewritten are made anew, and those of no other."""
+    held = Held(instance)
+    chain.grow(220)
+    caught_up(held, chain.head)
+    before = {file: Path(file).stat().st_ino for file in held.cold_files("blocks")}
+    chain.reorg(100)
+    chain.grow(1)
+    caught_up(held, chain.head)
+    assert_equal(held, chain.node.url, chain.head)
+    after = set(held.cold_files("blocks"))
+    kept = [file for file in before if file in after]
+    assert len(kept) == 2, "what lies below the fork was left alone"

@@ -1,0 +1,315 @@
+"""Inputs that are read and wake nobody, tables with their cold part, and tasks that are split."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.support.control_plane import ControlPlane, fence_fields, range_event, stage
+from trace_platform.dispatcher.emit_events import emit_events
+from trace_platform.dispatcher.invalidate import invalidate
+from trace_platform.dispatcher.process_invalidations import close_invalidations
+from trace_platform.dispatcher.record_events import record_events
+from trace_platform.dispatcher.requeue_failed import requeue_failed
+from trace_platform.dispatcher.route_invalidations import route_invalidations
+from trace_platform.dispatcher.watch_sources import watch_sources
+from trace_platform.domain.errors import BadInput, Forbidden, InvalidDag
+from trace_platform.wire.control import EmitRequest
+from trace_platform.wire.invalidation import InvalidateRequest
+from trace_platform.wire.task import Claimed, EventsRequest
+
+pytestmark = pytest.mark.anyio
+
+READS = """\
+name: chain
+jobs:
+  - { name: request, activation: source, source: { kind: manual }, outputs: [ranges] }
+  - name: write
+    activation: reactive
+    runtime: ecs_platform
+    operator: no_op
+    inputs: [{ from: { job: request } }]
+    outputs: [rows]
+  - { name: wake, activation: source, source: { kind: manual }, outputs: [ranges] }
+  - name: read
+    activation: reactive
+    runtime: ecs_platform
+    operator: no_op
+    inputs:
+      - { from: { job: wake } }
+      - { from: { job: write }, trigger: false, where: { a: 1 } }
+    outputs: [rows]
+publish:
+  rows: { from: { job: write } }
+"""
+
+FOLLOW = """\
+name: chain
+jobs:
+  - name: follow
+    activation: source
+    source: { kind: always_on }
+    runtime: ecs_platform
+    operator: ticker
+    config: { every_seconds: 1 }
+    outputs: [blocks]
+  - name: chunks
+    activation: reactive
+    runtime: ecs_platform
+    operator: no_op
+    inputs: [{ from: { job: follow } }]
+    outputs: [ranges]
+  - name: compact
+    activation: reactive
+    runtime: ecs_platform
+    operator: no_op
+    inputs: [{ from: { job: chunks } }, { from: { job: follow, output: blocks }, trigger: false }]
+    outputs: [blocks]
+publish:
+  blocks: { from: { job: follow }, cold: { job: compact, output: blocks } }
+"""
+
+
+async def claimed_of(plane: ControlPlane, job: str) -> Claimed:
+    await plane.settle()
+    for task_id in plane.wake_ups():
+        claimed = await plane.claimed(task_id)
+        if claimed.task.job.name == job:
+            return claimed
+    raise AssertionError(f"no task of {job}")
+
+
+async def written(plane: ControlPlane, start: int, end: int) -> None:
+    await plane.trigger(start, end)
+    task = await claimed_of(plane, "write")
+    await plane.complete(task, outputs=[stage(plane.me.store, task, 0, start, end)])
+    await plane.settle()
+
+
+async def test_what_is_only_read_wakes_nobody(plane: ControlPlane) -> None:
+    await plane.deploy(READS)
+    await written(plane, 0, 9)
+    assert plane.wake_ups() == []
+
+
+async def test_it_is_read_in_the_range_of_what_woke_the_task(plane: ControlPlane) -> None:
+    await plane.deploy(READS)
+    for start in (0, 10, 20):
+        await written(plane, start, start + 9)
+    await plane.trigger(5, 12, "chain", "wake")
+    task = (await claimed_of(plane, "read")).task
+    woke, read = task.inputs
+    assert (woke.trigger, woke.partition_key, woke.files) == (True, "5-12", [])
+    assert (read.trigger, read.start, read.end, read.where) == (False, 5, 12, {"a": 1})
+    assert [uri.rpartition("/")[2] for uri in read.files] == [
+        "rows_0_9.parquet",
+        "rows_10_19.parquet",
+    ]
+
+
+async def test_what_comes_meanwhile_is_read_by_the_next_attempt(plane: ControlPlane) -> None:
+    await plane.deploy(READS)
+    await plane.trigger(0, 9, "chain", "wake")
+    first = await claimed_of(plane, "read")
+    assert first.task.inputs[1].files == []
+    await written(plane, 0, 9)
+    await plane.complete(first, status="Failed", error_code="x", interrupted=True)
+    plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE next_retry_at IS NOT NULL")
+    await requeue_failed(plane.me.state)
+    again = await claimed_of(plane, "read")
+    assert len(again.task.inputs) == 2
+    assert [uri.rpartition("/")[2] for uri in again.task.inputs[1].files] == ["rows_0_9.parquet"]
+
+
+async def test_a_task_without_a_range_reads_all_of_it(plane: ControlPlane) -> None:
+    await plane.deploy(READS)
+    for start in (0, 10):
+        await written(plane, start, start + 9)
+    request = EmitRequest.model_validate({"dataset": "chain.wake", "events": [{"cursor": 3}]})
+    await emit_events(plane.me.state, plane.me.org_id, request)
+    claimed = await claimed_of(plane, "read")
+    assert len(claimed.task.inputs[1].files) == 2
+    claims = plane.me.grants.tokens.check(claimed.capability_token, claimed.fence)
+    (place,) = claims.read_prefixes
+    assert all(uri.startswith(place) for uri in claimed.task.inputs[1].files)
+
+
+async def test_a_reader_may_say_that_what_it_reads_is_wrong(plane: ControlPlane) -> None:
+    await plane.deploy(READS)
+    await written(plane, 0, 9)
+    await plane.trigger(0, 9, "chain", "wake")
+    task = await claimed_of(plane, "read")
+    read = task.task.inputs[1]
+    wrong: dict[str, Any] = {
+        "dataset_uuid": read.dataset_uuid,
+        "dataset_version": read.dataset_version,
+        "scope": "row_range",
+        "start": 4,
+        "end": 4,
+        "reason": "it is not what the chain has",
+    }
+    await plane.complete(task, invalidations=[wrong])
+    (found,) = plane.sql("SELECT remade, range_start FROM data_invalidations")
+    assert found == {"remade": False, "range_start": 4}
+
+
+async def test_a_job_needs_something_that_wakes_it(plane: ControlPlane) -> None:
+    woken = "- { from: { job: wake } }\n"
+    text = READS.replace(woken, "- { from: { job: wake }, trigger: false }\n")
+    with pytest.raises(InvalidDag) as caught:
+        await plane.deploy(text)
+    assert "none of them wakes the job" in str(caught.value)
+
+
+async def test_reading_more_changes_the_fingerprint_and_a_plain_edge_does_not(
+    plane: ControlPlane,
+) -> None:
+    await plane.deploy(READS)
+    before = plane.sql("SELECT fingerprint FROM generations WHERE job_name = 'read'")
+    await plane.deploy(READS.replace("trigger: false, where: { a: 1 }", "where: { a: 1 }"))
+    after = plane.sql("SELECT fingerprint FROM generations WHERE job_name = 'read'")
+    assert len(before) == 1
+    assert len(after) == 2
+
+
+async def follow(plane: ControlPlane) -> Claimed:
+    await plane.deploy(FOLLOW)
+    await watch_sources(plane.me.state, 1.0)
+    return await claimed_of(plane, "follow")
+
+
+def table_of(source: Claimed, cursor: int) -> dict[str, Any]:
+    output = source.task.outputs[0]
+    return {
+        "output_index": 0,
+        "dataset_uuid": output.dataset_uuid,
+        "dataset_version": output.dataset_version,
+        "location": f"postgres_table:dataset_{output.dataset_uuid}",
+        "cursor": cursor,
+        "row_count": cursor,
+    }
+
+
+async def test_a_source_says_how_far_its_table_goes(plane: ControlPlane) -> None:
+    source = await follow(plane)
+    for cursor in (5, 9, 7):
+        request = EventsRequest(**fence_fields(source), tables=[table_of(source, cursor)])
+        await record_events(plane.me.state, request)
+    (found,) = plane.sql("SELECT cursor FROM dataset_versions WHERE location IS NOT NULL")
+    assert found["cursor"] == 9
+
+
+async def test_a_source_cannot_speak_for_another_table(plane: ControlPlane) -> None:
+    source = await follow(plane)
+    wrong = table_of(source, 5) | {"location": f"postgres_table:dataset_{uuid4()}"}
+    with pytest.raises(Forbidden):
+        await record_events(plane.me.state, EventsRequest(**fence_fields(source), tables=[wrong]))
+
+
+async def test_a_table_is_read_with_the_files_of_its_cold_part(plane: ControlPlane) -> None:
+    source = await follow(plane)
+    await record_events(
+        plane.me.state,
+        EventsRequest(
+            **fence_fields(source),
+            tables=[table_of(source, 19)],
+            events=[range_event(source, 0, 19)],
+        ),
+    )
+    chunk = await claimed_of(plane, "chunks")
+    assert chunk.task.inputs[0].table
+    await plane.complete(chunk, events=[range_event(chunk, 0, 9), range_event(chunk, 10, 19)])
+    await plane.settle()
+    claimed = [await plane.claimed(task_id) for task_id in plane.wake_ups()]
+    first, second = sorted(claimed, key=lambda each: each.task.inputs[0].start or 0)
+    assert [given.table for given in first.task.inputs] == [False, True]
+    assert first.task.inputs[1].files == []
+    await plane.complete(first, outputs=[stage(plane.me.store, first, 0, 0, 9)])
+    await plane.complete(second, status="Failed", error_code="x", interrupted=True)
+    request = EventsRequest(**fence_fields(source), events=[range_event(source, 5, 30)])
+    await record_events(plane.me.state, request)
+    reader = await claimed_of(plane, "chunks")
+    assert [uri.rpartition("/")[2] for uri in reader.task.inputs[0].files] == ["blocks_0_9.parquet"]
+
+
+async def test_an_invalidation_with_an_id_is_one_in_all_attempts(plane: ControlPlane) -> None:
+    source = await follow(plane)
+    output = source.task.outputs[0]
+    said: dict[str, Any] = {
+        "dataset_uuid": output.dataset_uuid,
+        "dataset_version": output.dataset_version,
+        "scope": "row_range",
+        "start": 4,
+        "end": 4,
+        "reason": "a reorg",
+    }
+    first, second = uuid4(), uuid4()
+    for request_id in (first, first, second):
+        request = EventsRequest(
+            **fence_fields(source), invalidations=[said | {"request_id": request_id}]
+        )
+        await record_events(plane.me.state, request)
+    assert len(plane.sql("SELECT * FROM data_invalidations")) == 2
+
+
+async def test_a_task_that_is_too_large_becomes_several(plane: ControlPlane) -> None:
+    whole = await plane.claimed(await plane.queued_ingest(0, 29))
+    parts = [{"start": 0, "end": 9}, {"start": 10, "end": 29}]
+    await plane.complete(whole, split=parts)
+    await plane.settle()
+    for task_id in plane.wake_ups():
+        await committed(plane, await plane.claimed(task_id))
+    keys = plane.sql("SELECT DISTINCT partition_key FROM partition_versions ORDER BY 1")
+    assert [row["partition_key"] for row in keys] == ["0-9", "10-29"]
+
+
+async def committed(plane: ControlPlane, task: Claimed) -> None:
+    given = task.task.inputs[0]
+    assert given.start is not None
+    assert given.end is not None
+    outputs = [stage(plane.me.store, task, i, given.start, given.end) for i in range(3)]
+    await plane.complete(task, outputs=outputs)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [(0, 29)],
+        [(0, 9), (11, 29)],
+        [(0, 9), (5, 29)],
+        [(0, 9), (10, 30)],
+        [(10, 29), (0, 9)],
+    ],
+)
+async def test_a_split_that_is_not_the_range_is_refused(
+    plane: ControlPlane, parts: list[tuple[int, int]]
+) -> None:
+    whole = await plane.claimed(await plane.queued_ingest(0, 29))
+    with pytest.raises(BadInput):
+        await plane.complete(whole, split=[{"start": s, "end": e} for s, e in parts])
+    assert plane.sql("SELECT count(*) AS n FROM tasks WHERE status = 'Completed'") == [{"n": 1}]
+
+
+async def test_an_invalidation_waits_for_all_parts(plane: ControlPlane) -> None:
+    first = await plane.claimed(await plane.queued_ingest(0, 29))
+    parts = [{"start": 0, "end": 9}, {"start": 10, "end": 29}]
+    await plane.complete(first, split=parts)
+    await plane.settle()
+    for task_id in plane.wake_ups():
+        await committed(plane, await plane.claimed(task_id))
+    request = InvalidateRequest(
+        dataset="blocks", scope="row_range", start=3, end=4, reason="it is wrong"
+    )
+    await invalidate(plane.me.state, plane.me.org_id, request)
+    await route_invalidations(plane.me.state)
+    again = await claimed_of(plane, "ingest")
+    await plane.complete(again, split=parts)
+    await close_invalidations(plane.me.state)
+    await plane.settle()
+    for task_id in plane.wake_ups():
+        assert plane.sql("SELECT processed_at FROM data_invalidations")[0]["processed_at"] is None
+        await committed(plane, await plane.claimed(task_id))
+        await close_invalidations(plane.me.state)
+    assert plane.sql("SELECT processed_at FROM data_invalidations")[0]["processed_at"] is not None
