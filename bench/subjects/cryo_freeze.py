@@ -25,6 +25,7 @@ def prepared(url: str, _: str) -> Iterator[Work]:
             rpc=url,
             output_dir=request["output"],
             verbose=False,
+            **request.get("options", {}),
         )
         return {"wall_s": time.perf_counter() - started}
 

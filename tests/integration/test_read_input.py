@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.operator_task import operator_task
+from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.lite.local_store import LocalStore
-from trace_platform.operators.read_input import rows
+from trace_platform.operators import frames
 from trace_platform.operators.spark.session import SparkRuntime
 from trace_platform.wire.task import TaskInput
 from trace_platform.wire.where import to_sql
@@ -87,6 +90,15 @@ def given(store: LocalStore, where: dict[str, Any] | None = None, files: int = 3
         files=uris,
         where=where,
     )
+
+
+def rows(given: TaskInput, spark: Any, store: LocalStore) -> Any:
+    task = replace(
+        operator_task(None, BlockRange(0, 0), Path(store.root), spark=lambda: spark),
+        inputs=(given,),
+    )
+    with frames.opened(task) as data:
+        return data.read(0)
 
 
 FILTERS: list[dict[str, Any]] = [

@@ -9,14 +9,22 @@ import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.integration.conftest import settled_progress
 from tests.support.scripted_rpc import HANG, ScriptedRpc, scripted_rpc
-from trace_platform.domain.errors import InvalidQuery, Unavailable
+from trace_platform.domain.errors import (
+    InvalidQuery,
+    TaskCanceled,
+    Unavailable,
+)
 from trace_platform.operators.spark.failures import readable_failures
 from trace_platform.operators.spark.session import SparkRuntime
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 pytestmark = pytest.mark.spark
 
@@ -92,6 +100,35 @@ def test_jobs_of_the_thread_carry_the_tag_and_show_progress(
         spark_runtime.cancel("tagged")
         with pytest.raises(Exception, match="cancelled"):
             running.result()
+
+
+def test_a_job_submitted_after_the_cancel_is_cancelled_too(spark_runtime: SparkRuntime) -> None:
+    """The task's thread may be on its way to Spark when it is cancelled."""
+    with spark_runtime.task_thread("late") as spark:
+        context = spark().sparkContext
+        spark_runtime.cancel("late")
+        with pytest.raises(TaskCanceled), readable_failures(lambda: None):
+            context.parallelize([0], 1).foreach(lambda _: None)
+        with pytest.raises(TaskCanceled):
+            spark()
+    with spark_runtime.task_thread("late again") as spark:
+        assert spark().sparkContext.parallelize([1], 1).collect() == [1]
+    assert _squares(spark_runtime) == [0, 1, 4, 9]
+
+
+def test_a_job_that_its_task_leaves_running_ends_with_it(
+    spark_runtime: SparkRuntime, gate: ScriptedRpc
+) -> None:
+    def work(context: SparkContext) -> None:
+        context.addJobTag("leaves")
+        context.parallelize([gate.url], 1).foreach(_ask)
+
+    with ThreadPoolExecutor(1) as pool:
+        with spark_runtime.task_thread("leaves") as spark:
+            left = pool.submit(work, spark().sparkContext)
+            _until_asked(gate, 1)
+        with pytest.raises(Exception, match="cancelled"):
+            left.result(60)
 
 
 def test_the_tag_ends_with_the_task(spark_runtime: SparkRuntime) -> None:
@@ -250,3 +287,47 @@ def test_a_failed_start_is_named_and_can_be_tried_again(tmp_path: Path) -> None:
     said = _python(script, str(tmp_path / "scratch"), env=env)
     right = "Spark did not start: Error: could not reserve enough space\n3\n"
     assert (said.stdout, said.stderr) == (right, "")
+
+
+def test_a_master_that_cannot_be_reached_is_named_before_any_jvm_starts(tmp_path: Path) -> None:
+    script = """
+        import sys
+        from pathlib import Path
+        from trace_platform.domain.errors import SparkUnreachable
+        from trace_platform.operators.spark.session import SparkRuntime
+        from trace_platform.operators.spark.session_record import read_session_record
+
+        runtime = SparkRuntime(sys.argv[1], master="spark://127.0.0.1:1")
+        try:
+            runtime.session()
+        except SparkUnreachable as error:
+            assert error.message == read_session_record(Path(sys.argv[1])).error
+            print(error.message)
+        print(runtime.jvm_pid)
+    """
+    said = _python(script, str(tmp_path / "scratch"), env=dict(os.environ))
+    refused = "the Spark master spark://127.0.0.1:1 cannot be reached: Connection refused"
+    assert (said.stdout, said.stderr) == (f"{refused}\nNone\n", "")
+
+
+@pytest.mark.long
+def test_a_master_that_does_not_take_the_application_is_named(tmp_path: Path) -> None:
+    script = """
+        import socket, sys
+        from trace_platform.domain.errors import SparkUnreachable
+        from trace_platform.operators.spark.session import SparkRuntime
+
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            master = f"spark://127.0.0.1:{silent.getsockname()[1]}"
+            runtime = SparkRuntime(sys.argv[1], master=master, register_s=1)
+            try:
+                runtime.session()
+            except SparkUnreachable as error:
+                print(error.message.replace(master, "MASTER"))
+            print(runtime.jvm_pid)
+    """
+    said = _python(script, str(tmp_path / "scratch"), env=dict(os.environ))
+    right = "the Spark master MASTER did not take the application; this is Spark "
+    assert said.stdout.startswith(right), said
+    assert said.stdout.endswith("\nNone\n")
+    assert said.stderr == ""

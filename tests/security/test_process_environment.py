@@ -1,4 +1,4 @@
-"""Each process is told what it needs: node URLs reach the worker alone, no admin's password any."""
+"""Each process is told what it needs: node URLs reach the egress alone, no admin's password any."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trace_platform.app.lite_stack import lite_stages
 from trace_platform.app.process import Keeper
 from trace_platform.app.settings import PostgresSettings, Settings
 
-PORTS = {"postgres": 1, "dispatcher": 2, "query": 3, "devchain": 4}
+PORTS = {"postgres": 1, "dispatcher": 2, "query": 3, "devchain": 4, "rpc": 5}
 SECRET = "k3y-of-the-node"
 
 
@@ -33,9 +33,9 @@ def environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, d
     return {spec.name: Keeper(spec, home, lambda _: None)._env() for spec in specs}
 
 
-def test_node_urls_reach_the_worker_alone(environments: dict[str, dict[str, str]]) -> None:
+def test_node_urls_reach_the_egress_alone(environments: dict[str, dict[str, str]]) -> None:
     told = {name for name, env in environments.items() if SECRET in str(env)}
-    assert told == {"worker"}
+    assert told == {"rpc"}
 
 
 def test_no_process_gets_the_administrators_password(

@@ -167,7 +167,8 @@ def test_doctor_names_a_damaged_port(tmp_path: Path) -> None:
 def test_doctor_reports_every_check_as_json(tmp_path: Path) -> None:
     result = trace("doctor", "--json", "--home", str(tmp_path))
     found = {each["check"]: each for each in json.loads(result.stdout)}
-    assert set(found) == {"python", "home", "disk", "ports", "postgres", "java", "sandbox"}
+    checks = {"python", "home", "disk", "ports", "postgres", "rpc", "java", "spark", "sandbox"}
+    assert set(found) == checks
     assert {each["level"] for each in found.values()} <= {"ok", "warn", "fail"}
     failed = any(each["level"] == "fail" for each in found.values())
     assert result.returncode == (1 if failed else 0)

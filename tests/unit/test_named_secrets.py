@@ -101,5 +101,5 @@ def test_a_secret_of_the_environment_reaches_the_dispatcher_alone(
     specs = [spec for stage in stages for spec in stage.processes if spec.name != "postgres"]
     told = {s.name for s in specs if VALUE in str(Keeper(s, home, lambda _: None)._env())}
     assert told == {"dispatcher"}
-    assert {spec.name for spec in specs} == {"dispatcher", "worker", "query", "scheduler"}
+    assert {spec.name for spec in specs} == {"dispatcher", "rpc", "worker", "query", "scheduler"}
     assert os.environ["TRACE_SECRET_HOOK_KEY"] == VALUE

@@ -35,7 +35,7 @@ def test_a_wrong_port_is_named(tmp_path: Path, ports: str, words: str) -> None:
 
 
 def test_every_process_that_listens_may_have_a_port(tmp_path: Path) -> None:
-    ports = {"postgres": 1, "dispatcher": 2, "query": 3, "devchain": 65535}
+    ports = {"postgres": 1, "dispatcher": 2, "query": 3, "rpc": 4, "devchain": 65535}
     text = "[ports]\n" + "".join(f"{name} = {port}\n" for name, port in ports.items())
     assert settings(tmp_path, text).ports == ports
 
@@ -43,7 +43,7 @@ def test_every_process_that_listens_may_have_a_port(tmp_path: Path) -> None:
 def test_variables_count_over_the_file(tmp_path: Path) -> None:
     text = '[spark]\nmaster = "local[1]"\n[rpc_pools]\nmainnet = "http://a"\n'
     found = settings(tmp_path, text, TRACE_RPC_MAINNET="http://b", TRACE_SPARK_MASTER="local[2]")
-    assert found.rpc_pools == {"mainnet": "http://b"}
+    assert [each.url for each in found.rpc_pools["mainnet"].providers] == ["http://b"]
     assert found.spark.master == "local[2]"
 
 

@@ -10,6 +10,7 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import psycopg
@@ -48,7 +49,9 @@ def examine(home: Home) -> Iterator[Finding]:
         return
     yield _guarded("ports", lambda: check_ports(home, settings))
     yield _guarded("postgres", lambda: check_postgres(home, settings))
+    yield _guarded("rpc", lambda: check_rpc(home, settings))
     yield _guarded("java", check_java)
+    yield _guarded("spark", lambda: check_spark(home, settings))
     yield _guarded("sandbox", check_sandbox)
 
 
@@ -144,11 +147,63 @@ def _check_external(name: str, dsn: str) -> str:
     return str(version)
 
 
+def check_rpc(home: Home, settings: Settings) -> Finding:
+    """The pools by name; no node is asked."""
+    from trace_platform.app.named_secrets import NamedSecrets
+    from trace_platform.app.rpc_endpoints import missing_keys, pool_configs
+
+    secret = NamedSecrets(home).get
+    names = ", ".join(
+        f"{pool.name} ({len(pool.providers)})" for pool in pool_configs(settings, secret)
+    )
+    unset = missing_keys(settings, secret)
+    if unset:
+        mend = f"set it: trace secrets set {unset[0]}"
+        return Finding("rpc", "warn", f"{names}; without a value: {', '.join(unset)}", mend)
+    return Finding("rpc", "ok", names or "no pool; a DAG that reads a chain needs one")
+
+
 def check_java() -> Finding:
     from trace_platform.operators.spark.java import find_java
 
     java = find_java()
     return Finding("java", "ok", f"{java.version} from {java.origin}, {java.path}")
+
+
+def check_spark(home: Home, settings: Settings) -> Finding:
+    """On a cluster by an application of its own; that of an instance that runs has the cores."""
+    from trace_platform.operators.spark.master import is_local, reach_master
+    from trace_platform.operators.spark.session_record import read_session_record
+
+    master = settings.spark.master
+    if is_local(master):
+        return Finding("spark", "ok", f"{master}, in the worker's own JVM")
+    reach_master(master)
+    record = read_session_record(home.root / "spark") if supervisor_pid(home) else None
+    if record is None:
+        return _check_cluster(home, settings)
+    if record.error:
+        return Finding("spark", "fail", record.error, "Spark's own words are in spark/spark.log")
+    return Finding("spark", "ok", f"{record.master} runs {record.application} of this instance")
+
+
+def _check_cluster(home: Home, settings: Settings) -> Finding:
+    from trace_platform.operators.spark.probe import probe_cluster
+
+    ours, store = version("trace-platform"), home.root / "objects"
+    with tempfile.TemporaryDirectory() as scratch:
+        nodes = probe_cluster(settings.spark.master, settings.spark.conf, Path(scratch), store)
+    others = sorted({node.package for node in nodes} - {ours})
+    if others:
+        mend = f"install trace-platform=={ours} on every node"
+        detail = f"executors have trace-platform {', '.join(others)}, this is {ours}"
+        return Finding("spark", "fail", detail, mend)
+    blind = sorted({node.host for node in nodes if not node.has_store})
+    if blind and store.exists():
+        mend = "share that directory with every node, under the same path"
+        return Finding("spark", "fail", f"{', '.join(blind)} cannot write to {store}", mend)
+    hosts = ", ".join(sorted({node.host for node in nodes}))
+    return Finding("spark", "ok", f"{settings.spark.master}: {len(nodes)} tasks ran on {hosts}")
 
 
 def check_sandbox() -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,15 +14,15 @@ from trace_platform.app.instance import Instance, open_instance
 from trace_platform.app.log import configure_logging, rotate
 from trace_platform.app.named_secrets import VARIABLE
 from trace_platform.app.process import ProcessSpec, Report
-from trace_platform.app.settings import Settings
+from trace_platform.app.settings import POOL_NAMES, Settings
 from trace_platform.app.supervisor import Stage, Supervisor, refuse_second
 from trace_platform.drivers.lite.certificates import ensure_certificates
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
 
-SERVED = ("dispatcher", "worker", "query", "scheduler")
-# Only the worker talks to nodes: their URLs may hold keys.
+SERVED = ("dispatcher", "rpc", "worker", "query", "scheduler")
+# Only the egress talks to nodes: their URLs may hold keys.
 _RPC = "TRACE_RPC_"
-# Only the dispatcher checks signatures.
+# Only the dispatcher checks signatures; of the egress's keys it gets those that pools name.
 _SECRETS = VARIABLE
 
 
@@ -78,9 +79,13 @@ def serve_process(
     """`trace serve NAME` as a process of the supervisor, with what it needs to know and no more."""
     command = [sys.executable, "-m", "trace_platform.cli", "serve", name, "--home", str(home.root)]
     hidden = tuple(
-        prefix for prefix, reader in ((_RPC, "worker"), (_SECRETS, "dispatcher")) if name != reader
+        prefix for prefix, reader in ((_RPC, "rpc"), (_SECRETS, "dispatcher")) if name != reader
     )
     given = {key: value for key, value in env.items() if not key.startswith(hidden)}
+    if name == "rpc":
+        given |= _keys_of_pools(settings)
+    if name == "worker":
+        given[POOL_NAMES] = ",".join(sorted(settings.known_pools | _pools_in(env)))
     return ProcessSpec(
         name=name,
         command=lambda: command,
@@ -88,6 +93,16 @@ def serve_process(
         env=given | databases.addresses(settings),
         hidden=hidden,
     )
+
+
+def _keys_of_pools(settings: Settings) -> dict[str, str]:
+    providers = (each for pool in settings.rpc_pools.values() for each in pool.providers)
+    names = (VARIABLE + each.key_secret.upper() for each in providers if each.key_secret)
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _pools_in(env: Mapping[str, str]) -> set[str]:
+    return {name.removeprefix(_RPC).lower() for name in env if name.startswith(_RPC)}
 
 
 def embedded_postgres(home: Home, instance: Instance) -> EmbeddedPostgres:

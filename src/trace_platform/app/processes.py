@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 # In the order in which they start.
-NAMES = ("dispatcher", "query", "worker", "scheduler")
+NAMES = ("dispatcher", "query", "rpc", "worker", "scheduler")
 
 
 def run(name: str, home: Home) -> None:
@@ -37,6 +37,7 @@ def run(name: str, home: Home) -> None:
     start = {
         "dispatcher": _dispatcher,
         "query": _query,
+        "rpc": _rpc,
         "worker": _worker,
         "scheduler": _scheduler,
     }.get(name)
@@ -63,6 +64,7 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
         serve(
             listen=_listen(home, instance, "dispatcher"),
             state=state,
+            data=Database(dsn(home, settings, instance, "trace_data_janitor"), max_connections=2),
             queue=PgQueueSender(state),
             store=LocalStore(str(home.objects)),
             signer=PemSigner(home.secrets / "task_keys"),
@@ -100,6 +102,34 @@ def _query(home: Home, settings: Settings, instance: Instance) -> None:
     )
 
 
+def _rpc(home: Home, settings: Settings, instance: Instance) -> None:
+    import uvloop
+
+    from trace_platform.app.rpc_endpoints import pool_configs
+    from trace_platform.rpc.key_claims import DispatcherClient
+    from trace_platform.rpc.serve import serve
+
+    async def run() -> None:
+        registry = DispatcherClient(
+            instance.url("dispatcher"), home.secret("service_token"), home.tls / "ca.pem"
+        )
+        try:
+            await serve(
+                listen=_listen(home, instance, "rpc"),
+                pools=pool_configs(settings, NamedSecrets(home).get),
+                registry=registry,
+                # Of this home, not of this process: after a kill its keys are its own at once.
+                holder=f"{socket.gethostname()}/{home.secret('rpc_holder')[:16]}",
+                worker_tokens=RotatableSecret(home.secrets, "worker_token").accepted,
+                user_token=home.secret("user_token"),
+                on_ready=_ready(home, "rpc"),
+            )
+        finally:
+            await registry.close()
+
+    uvloop.run(run())
+
+
 def _worker(home: Home, settings: Settings, instance: Instance) -> None:
     from trace_platform.app.rpc_endpoints import rpc_endpoints
     from trace_platform.data.database import DataDatabase
@@ -125,7 +155,12 @@ def _worker(home: Home, settings: Settings, instance: Instance) -> None:
         dispatcher=DispatcherClient(instance.url("dispatcher"), home.secret("worker_token"), ca),
         resources=Resources(
             LocalStore(str(home.objects)),
-            rpc_endpoints(settings.rpc_pools),
+            rpc_endpoints(
+                instance.url("rpc"),
+                RotatableSecret(home.secrets, "worker_token").current,
+                ca.read_text(),
+                settings.known_pools,
+            ),
             spark,
             DataDatabase(dsn(home, settings, instance, "trace_data_writer")),
         ),

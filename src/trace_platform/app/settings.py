@@ -1,7 +1,8 @@
 """Settings of an instance: `config.toml`, then TRACE_* variables, over the defaults.
 
 Environment names: TRACE_STATE_DSN, TRACE_DATA_DSN, TRACE_SPARK_MASTER, and
-TRACE_RPC_<POOL> for the URL of an RPC pool.
+TRACE_RPC_<POOL> for the URL of an RPC pool. TRACE_POOL_NAMES names the pools to processes that do
+not get their URLs.
 """
 
 from __future__ import annotations
@@ -34,15 +35,19 @@ from trace_platform.domain.runtimes import (
     Runtimes,
     starting_point,
 )
+from trace_platform.operators.spark.master import check_master
 from trace_platform.wire.dag import Count, Name
 
 # The processes that listen.
-WITH_PORT = ("postgres", "dispatcher", "query", "devchain")
+WITH_PORT = ("postgres", "dispatcher", "query", "rpc", "devchain")
+POOL_NAMES = "TRACE_POOL_NAMES"
 # Strict: `true` is no port.
 Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 
 _QUEUE = "a queue is at most 80 letters, digits, '_', '.' and '-'"
 _URL = "the address of a function starts with http:// or https://"
+_NODE_URL = "the URL of a node starts with http:// or https://"
+_POOL = "a name is at most 60 letters, digits, '_', '.' and '-'"
 
 
 def _like(pattern: str, said: str) -> AfterValidator:
@@ -52,6 +57,13 @@ def _like(pattern: str, said: str) -> AfterValidator:
         return text
 
     return AfterValidator(check)
+
+
+def _spark_master(text: str) -> str:
+    try:
+        return check_master(text)
+    except InvalidConfig as error:
+        raise ValueError(f"{error.message}; {error.hint}") from None
 
 
 class _Section(BaseModel):
@@ -74,7 +86,8 @@ class WorkerSettings(_Section):
 
 
 class SparkSettings(_Section):
-    master: str = "local[*]"
+    master: Annotated[str, AfterValidator(_spark_master)] = "local[*]"
+    # Spark's own settings, over those that Trace makes.
     conf: dict[str, str] = {}
 
 
@@ -112,6 +125,46 @@ class RuntimeSettings(_Section):
         return replace(made, timeout_seconds=min(made.timeout_seconds, made.max_timeout_seconds))
 
 
+PoolName = Annotated[str, _like(r"[A-Za-z0-9_.-]{1,60}", _POOL)]
+NodeUrl = Annotated[str, _like(r"https?://\S+", _NODE_URL)]
+
+
+class RpcProviderSettings(_Section):
+    """A node of a pool. Its URL may hold a key; better it holds `{key}`, and `key_secret` names the
+    value (`trace secrets set`)."""
+
+    name: PoolName
+    url: NodeUrl = Field(repr=False)
+    key_secret: Name | None = None
+    requests_per_second: float | None = Field(default=None, gt=0, le=1_000_000)
+    max_concurrency: int = Field(default=32, ge=1, le=10_000)
+    # Calls in one request; larger batches are split.
+    max_batch: int | None = Field(default=None, ge=1, le=10_000)
+    # Those with the lowest number are asked first, the others when these cannot answer.
+    priority: int = Field(default=1, ge=0, le=1_000)
+
+
+class RpcPoolSettings(_Section):
+    """Nodes of one chain. A URL alone is a pool of one."""
+
+    providers: tuple[RpcProviderSettings, ...] = Field(min_length=1, max_length=100)
+    # Who serves another chain is not asked.
+    chain_id: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, given: Any) -> Any:
+        return {"providers": [{"name": "node", "url": given}]} if isinstance(given, str) else given
+
+    @field_validator("providers")
+    @classmethod
+    def _distinct(cls, given: tuple[RpcProviderSettings, ...]) -> tuple[RpcProviderSettings, ...]:
+        for name, count in Counter(each.name for each in given).items():
+            if count > 1:
+                raise ValueError(f"{count} providers are called {name}")
+        return given
+
+
 class Settings(_Section):
     bucket: str = "trace-data"
     # What is only kept while it is under way.
@@ -122,7 +175,9 @@ class Settings(_Section):
     dispatcher: DispatcherSettings = DispatcherSettings()
     worker: WorkerSettings = WorkerSettings()
     spark: SparkSettings = SparkSettings()
-    rpc_pools: dict[str, str] = {}
+    rpc_pools: dict[PoolName, RpcPoolSettings] = Field(default={}, repr=False)
+    # Known by name alone: only the rpc process is told their URLs.
+    pool_names: frozenset[str] = frozenset()
     runtimes: dict[Name, RuntimeSettings] = {}
 
     @field_validator("ports")
@@ -137,6 +192,10 @@ class Settings(_Section):
                 shared = " and ".join(name for name in ports if ports[name] == port)
                 raise ValueError(f"{shared} cannot share port {port}")
         return ports
+
+    @property
+    def known_pools(self) -> frozenset[str]:
+        return self.pool_names | self.rpc_pools.keys()
 
     @model_validator(mode="after")
     def _runtimes_fit(self) -> Settings:
@@ -209,7 +268,7 @@ def load_settings(home: Home, environ: dict[str, str] | None = None) -> Settings
 def _spell(error: Any) -> str:
     where = ".".join(str(step) for step in error["loc"] if step != "[key]")
     said = error["msg"].removeprefix("Value error, ")
-    if error["loc"][-1:] == ("[key]",):
+    if error["loc"][-1:] == ("[key]",) and error["type"] != "value_error":
         said = "a name is lower-case letters, digits and '_', starting with a letter"
     return f"{where}: {said}"
 
@@ -235,3 +294,4 @@ def _overlay(raw: dict[str, Any], environ: dict[str, str]) -> None:
         if name.startswith("TRACE_RPC_"):
             pool = name.removeprefix("TRACE_RPC_").lower()
             raw.setdefault("rpc_pools", {})[pool] = value
+    raw["pool_names"] = [name for name in environ.get(POOL_NAMES, "").split(",") if name]

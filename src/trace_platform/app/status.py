@@ -10,6 +10,7 @@ from trace_platform.app.instance import read_ports
 from trace_platform.app.process_record import ProcessRecord, read_records
 from trace_platform.app.ready import is_ready
 from trace_platform.app.supervisor import supervisor_pid
+from trace_platform.operators.spark.session_record import SessionRecord, read_session_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class ProcessStatus:
 class InstanceStatus:
     supervisor: int | None
     processes: list[ProcessStatus]
+    # Of the worker, once it has started Spark, or failed to.
+    spark: SessionRecord | None = None
 
     @property
     def ready(self) -> bool:
@@ -39,7 +42,8 @@ def instance_status(home: Home) -> InstanceStatus:
     supervisor = supervisor_pid(home)
     ports = read_ports(home)
     found = [_status(home, each, supervisor, ports) for each in read_records(home)]
-    return InstanceStatus(supervisor, found)
+    spark = read_session_record(home.root / "spark") if supervisor else None
+    return InstanceStatus(supervisor, found, spark)
 
 
 def _status(

@@ -19,7 +19,7 @@ def _known(name: str) -> str:
 
 def serve(
     name: Annotated[
-        str, typer.Argument(help="dispatcher, worker, query or scheduler", callback=_known)
+        str, typer.Argument(help="dispatcher, query, rpc, worker or scheduler", callback=_known)
     ],
     home: HomeOption = None,
 ) -> None:

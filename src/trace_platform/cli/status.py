@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from trace_platform.app.status import InstanceStatus, ProcessStatus
+    from trace_platform.operators.spark.session_record import SessionRecord
 
 _STYLES = {"ready": "green", "starting": "yellow", "restarting": "yellow"}
 
@@ -39,6 +40,8 @@ def _show(home: str, found: InstanceStatus) -> None:
     console.print(_heading(home, found), highlight=False, markup=False, soft_wrap=True)
     if found.processes:
         console.print(_table(found))
+    if found.spark:
+        console.print(_spark(found.spark), highlight=False, markup=False, soft_wrap=True)
 
 
 def _heading(home: str, found: InstanceStatus) -> str:
@@ -49,6 +52,10 @@ def _heading(home: str, found: InstanceStatus) -> str:
         cure = "trace up or trace down cleans up"
         return f"no supervisor in {home}; these were left over ({cure}):"
     return f"nothing runs in {home}"
+
+
+def _spark(found: SessionRecord) -> str:
+    return f"spark: {found.error or f'{found.master}, application {found.application}'}"
 
 
 def _table(found: InstanceStatus) -> Table:

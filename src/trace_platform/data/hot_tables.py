@@ -132,12 +132,11 @@ class HotWriter:
             if alert is not None:
                 alerts.record_in(tx, alert, self.database)
 
-    def about_rows(self) -> dict[UUID, int]:
-        """By table: how many rows it has, as of when Postgres last counted."""
+    def sizes(self) -> dict[UUID, tuple[int | None, int]]:
+        """By table: its first block, and how many rows it has as of when Postgres last counted."""
         with self._connection.transaction() as tx:
-            names = {table.name: version for version, table in self.tables.items()}
-            rows = _sql.about_rows(tx, names=list(names))
-        return {names[row["relname"]]: row["rows"] for row in rows}
+            rows = _sql.sizes(tx, versions=self._versions)
+        return {row["dataset_version"]: (row["first_block"], row["rows"]) for row in rows}
 
     def pending(self) -> list[Announcement]:
         """What is owed, oldest first."""

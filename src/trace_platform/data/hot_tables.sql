@@ -64,9 +64,11 @@ UPDATE hot_tables h
        AS e (dataset_version, first_block, last_block, announced_to)
  WHERE h.dataset_version = e.dataset_version;
 
--- name: about_rows
-SELECT relname, greatest(reltuples, 0)::bigint AS rows FROM pg_class
- WHERE relname = ANY(:names) AND relnamespace = 'public'::regnamespace;
+-- name: sizes
+SELECT h.dataset_version, h.first_block, greatest(c.reltuples, 0)::bigint AS rows
+  FROM hot_tables h
+  JOIN pg_class c ON c.oid = to_regclass('public.dataset_' || replace(h.dataset_version::text, '-', ''))
+ WHERE h.dataset_version = ANY(:versions);
 
 -- name: pending
 SELECT id, dataset_version, kind, "start", "end", reason FROM hot_outbox

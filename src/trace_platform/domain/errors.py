@@ -27,7 +27,7 @@ TraceError
 ├── TaskFailed                   a task that was waited for failed for good
 ├── Unavailable                  trying again may help
 │   ├── RpcUnreachable           no answer, or no useful one, from the node
-│   ├── ProvidersDisagree        nodes contradict each other, or one contradicts itself
+│   │   └── ProvidersDisagree    nodes contradict each other, or one contradicts itself
 │   ├── DispatcherUnreachable
 │   ├── DiskFull
 │   ├── RangeNotReady            not all of a range is there to be read yet
@@ -236,7 +236,7 @@ class IncompatibleSchema(Conflict):
     code = "incompatible_schema"
 
 
-class ProvidersDisagree(Unavailable):
+class ProvidersDisagree(RpcUnreachable):
     code = "providers_disagree"
 
 

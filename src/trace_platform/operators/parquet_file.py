@@ -17,8 +17,8 @@ from trace_platform.domain.errors import DiskFull
 from trace_platform.drivers.object_store import ObjectStore
 
 # Row groups are what readers skip and decode in parallel, and what a writer holds in memory.
-_GROUP_ROWS = 131_072
-_GROUP_BYTES = 64 * 2**20
+_GROUP_ROWS = 65_536
+_GROUP_BYTES = 24 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class ParquetFile:
             self._writer.close()
             self._sink.close()
             if self._is_local:
-                _sync(self._path)
+                sync(self._path)
         return WrittenFile(self._name, self._rows, self._sink.size, self._sink.sha256)
 
     def _flush(self) -> None:
@@ -157,7 +157,7 @@ class _HashingSink:
         return self._digest.hexdigest()
 
 
-def _sync(path: str) -> None:
+def sync(path: str) -> None:
     """A committed file survives a power cut."""
     file = os.open(path, os.O_RDONLY)
     try:

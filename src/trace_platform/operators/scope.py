@@ -1,31 +1,53 @@
-"""What a task is about: the block range that woke it, and where it writes."""
+"""What a task is about: the block range that woke it, what it reads, and where it writes."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.operators.contract import TaskContext
-from trace_platform.wire.task import TaskOutput
+from trace_platform.wire.task import TaskInput, TaskOutput
 
 
 def block_range(task: TaskContext) -> BlockRange:
-    """The range of the task's only input."""
-    if len(task.inputs) != 1:
-        raise InvalidConfig(f"the operator takes one input, this task has {len(task.inputs)}")
-    start, end = task.inputs[0].start, task.inputs[0].end
-    if start is None or end is None:
+    """The range of the only input that woke the task."""
+    waking = [given for given in task.inputs if given.trigger]
+    if len(waking) != 1:
+        raise InvalidConfig(f"the operator takes one input, this task has {len(waking)}")
+    found = ranges(waking)
+    if not found:
         raise InvalidConfig(
             "the operator needs a block range as input",
             hint="feed it from a source or a range_splitter, whose events have start and end",
         )
-    return BlockRange(start, end)
+    return found[0]
 
 
-def output(task: TaskContext, index: int) -> TaskOutput:
-    """By index: an output's name is the job's own."""
+def inputs(task: TaskContext, index: int) -> list[TaskInput]:
+    """All that the task has of one input: several ranges, where one task takes them together."""
+    found = [given for given in task.inputs if given.input_index == index]
+    if not found:
+        raise InvalidConfig(
+            f"the job does not declare input {index}", hint="add it to the job's inputs"
+        )
+    return found
+
+
+def ranges(given: Iterable[TaskInput]) -> list[BlockRange]:
+    """Of those that have one."""
+    return [
+        BlockRange(each.start, each.end)
+        for each in given
+        if each.start is not None and each.end is not None
+    ]
+
+
+def output(task: TaskContext, which: int | str) -> TaskOutput:
+    """By index where the operator declares its outputs: their names are the job's own."""
     for found in task.outputs:
-        if found.output_index == index:
+        if which in (found.output_index, found.name):
             return found
     raise InvalidConfig(
-        f"the job does not declare output {index}", hint="add it to the job's outputs"
+        f"the job does not declare output {which}", hint="add it to the job's outputs"
     )

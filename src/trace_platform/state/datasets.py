@@ -234,6 +234,7 @@ async def advance_cursor(tx: Tx, output: OutputCommit) -> None:
         dataset_version=output.dataset_version,
         location=output.location,
         cursor=output.cursor,
+        start=output.start,
         row_count=output.row_count,
     )
 

@@ -235,7 +235,8 @@ SELECT g.n, p.location, p.files
 -- name: advance_cursor^
 -- A table's cursor never goes back: a late, smaller one leaves it where it is.
 UPDATE dataset_versions
-   SET location = :location, cursor = greatest(cursor, :cursor), row_count = :row_count
+   SET location = :location, cursor = greatest(cursor, :cursor), row_count = :row_count,
+       table_start = coalesce(:start, table_start)
  WHERE version = :dataset_version AND dataset_uuid = :dataset_uuid
 RETURNING cursor;
 

@@ -56,16 +56,18 @@ async def with_files(tx: Tx, tasks: Sequence[Row]) -> list[list[Given]]:
     plain = [g for g in every if g.get("trigger", True) and g["dataset_version"] not in tables]
     for given, files in zip(plain, await datasets.files_of_inputs(tx, plain), strict=True):
         given["files"] = files
-    places: list[tuple[UUID, Given]] = []
+    places: list[tuple[UUID, Given, Given]] = []
     for task, each in zip(tasks, inputs, strict=True):
         for given in each:
             if (table := tables.get(given["dataset_version"])) is not None:
                 given |= {"table": True, "files": []}
-                if (cold := await _cold(tx, task, given, table)) is not None:
-                    places.append((cold, given))
+                wanted = _from_table_start(given, table)
+                if (cold := await _cold(tx, task, wanted, table)) is not None:
+                    places.append((cold, wanted, given))
             elif not given.get("trigger", True):
-                places.append((UUID(given["dataset_version"]), given))
-    for (_, given), files in zip(places, await _files(tx, places), strict=True):
+                places.append((UUID(given["dataset_version"]), given, given))
+    found = await _files(tx, [(version, wanted) for version, wanted, _ in places])
+    for (_, _, given), files in zip(places, found, strict=True):
         given["files"] = files
     return inputs
 
@@ -77,21 +79,27 @@ async def _tables(tx: Tx, inputs: Sequence[Given]) -> dict[str, Row]:
 
 
 async def _cold(tx: Tx, task: Row, given: Given, table: Row) -> UUID | None:
-    """Whoever writes the cold part goes on from what it wrote itself."""
-    own = next(
-        (
-            UUID(output["dataset_version"])
-            for output in task["outputs"] or ()
-            if output["dataset_uuid"] == str(table["cold_uuid"])
-        ),
-        None,
+    """The version whose files hold what has left the table. Whoever writes the cold part goes on
+    from what it wrote itself."""
+    if table["cold_uuid"] is None:
+        return None
+    cold: UUID | None = await _sql.cold_version(
+        tx,
+        cold_uuid=table["cold_uuid"],
+        current=table["cold_version"],
+        own=[UUID(output["dataset_version"]) for output in task["outputs"] or ()],
+        start=given.get("start"),
+        end=given.get("end"),
     )
-    if own is not None and await _sql.has_partition_within(
-        tx, version=own, start=given.get("start"), end=given.get("end")
-    ):
-        return own
-    cold: UUID | None = table["cold_version"]
     return cold
+
+
+def _from_table_start(given: Given, table: Row) -> Given:
+    """What is only read is told all that was committed from the table's first block on: it may
+    leave the table."""
+    if given.get("trigger", True) or "start" not in given or table["table_start"] is None:
+        return given
+    return given | {"start": min(given["start"], table["table_start"])}
 
 
 async def _files(tx: Tx, places: Sequence[tuple[UUID, Given]]) -> list[list[str]]:

@@ -6,7 +6,6 @@ and what a node says is scrubbed of those parts before it is repeated.
 
 from __future__ import annotations
 
-import base64
 import http.client
 import random
 import re
@@ -16,13 +15,27 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeVar
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult
 
 import msgspec
 
-from trace_platform.domain.errors import InvalidConfig, MalformedBlock, RpcUnreachable, WrongChain
+from trace_platform.domain.errors import (
+    MalformedBlock,
+    ProvidersDisagree,
+    RpcUnreachable,
+    WrongChain,
+)
+from trace_platform.drivers.node_url import (
+    login,
+    parse_url,
+    reason,
+    retry_after_s,
+    scrubbed,
+    secrets_in,
+    shown,
+    target,
+)
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 
 T = TypeVar("T")
@@ -31,6 +44,8 @@ _METHOD_MISSING = -32601
 _BAD_PARAMS = -32602
 # Limits, by the codes that nodes and providers use for them; the last two are HTTP's own.
 _LIMIT_CODES = frozenset({-32005, -32029, 429, 503})
+# Of the egress, asked for what the majority says.
+_DISAGREE_CODE = -32055
 _TOO_LARGE_CODES = frozenset({-32003, -32008})
 _TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 522, 524})
 _BACKOFF_S = (0.2, 0.6, 1.8)
@@ -76,7 +91,7 @@ class RpcClient:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         given = RpcEndpoint(endpoint) if isinstance(endpoint, str) else endpoint
-        self._url = _parse(given.url)
+        self._url = parse_url(given.url)
         self._timeout_s = timeout_s
         self._backoff_s = tuple(backoff_s)
         self._max_bytes = max_bytes
@@ -93,7 +108,7 @@ class RpcClient:
     @property
     def endpoint(self) -> str:
         """What may be shown of the URL."""
-        return _endpoint(self._url)
+        return shown(self._url)
 
     def call(self, method: str, *params: Any) -> Any:
         answers = self.batch([(method, params)], _any_batch)
@@ -190,6 +205,8 @@ class RpcClient:
         return [by_id[i] for i in range(n_calls)]
 
     def _raise_if_limit(self, fault: RpcFault) -> None:
+        if fault.code == _DISAGREE_CODE:
+            raise ProvidersDisagree(f"{self.endpoint}: {self._scrub(fault.message)}")
         if fault.code in _TOO_LARGE_CODES or "too large" in fault.message.lower():
             raise AnswerTooLarge(self._scrub(fault.message))
         if fault.code in _LIMIT_CODES:
@@ -202,7 +219,7 @@ class RpcClient:
             except TimeoutError:
                 raise _Transient(f"did not answer within {self._timeout_s:g} s") from None
             except (OSError, http.client.HTTPException) as error:
-                raise _Transient(f"is unreachable ({_reason(error)})") from None
+                raise _Transient(f"is unreachable ({reason(error)})") from None
             self._raise_for_status(response)
             if response.headers["Content-Encoding"] == "gzip":
                 raw = self._unpack(raw)
@@ -225,7 +242,7 @@ class RpcClient:
     def _send(
         self, connection: http.client.HTTPConnection, body: bytes
     ) -> tuple[http.client.HTTPResponse, bytes]:
-        connection.request("POST", _target(self._url), body, self._headers)
+        connection.request("POST", target(self._url), body, self._headers)
         response = connection.getresponse()
         # One byte more than allowed tells a full answer from a cut one.
         return response, response.read(self._max_bytes + 1)
@@ -263,7 +280,7 @@ class RpcClient:
     def _raise_for_status(self, response: http.client.HTTPResponse) -> None:
         if response.status in _TRANSIENT_STATUS:
             raise _Transient(
-                f"answered HTTP {response.status}", _retry_after_s(response.headers["Retry-After"])
+                f"answered HTTP {response.status}", retry_after_s(response.headers["Retry-After"])
             )
         if response.status == 413:
             raise AnswerTooLarge("HTTP 413")
@@ -276,9 +293,7 @@ class RpcClient:
             raise RpcUnreachable(f"{self.endpoint} answered HTTP {response.status}")
 
     def _scrub(self, text: str) -> str:
-        for secret in _secrets(self._url):
-            text = text.replace(secret, "***")
-        return re.sub(r"\s+", " ", text)[:200]
+        return scrubbed(text, secrets_in(self._url))
 
 
 class _AnyAnswer(msgspec.Struct):
@@ -311,60 +326,9 @@ def _encode(calls: Sequence[tuple[str, Sequence[Any]]]) -> bytes:
     return msgspec.json.encode(requests if len(requests) > 1 else requests[0])
 
 
-def _parse(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port  # raises for a port that is no number
-    except ValueError:
-        parts = SplitResult("", "", "", "", "")
-    plain = re.fullmatch(r"[!-~]+", url) is not None  # what is outside ASCII has to be encoded
-    if parts.scheme not in ("http", "https") or not parts.hostname or not plain:
-        raise InvalidConfig(
-            "the rpc_pool's URL is not an http or https URL", hint="write http://HOST:PORT/…"
-        )
-    return parts
-
-
-def _endpoint(url: SplitResult) -> str:
-    port = url.port or (443 if url.scheme == "https" else 80)
-    host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
-    return f"{url.scheme}://{host}:{port}"
-
-
-def _target(url: SplitResult) -> str:
-    return (url.path or "/") + (f"?{url.query}" if url.query else "")
-
-
 def _headers(url: SplitResult) -> dict[str, str]:
     # On loopback and private networks unpacking costs more than the bytes it saves.
     packed = {"Accept-Encoding": "gzip"} if url.scheme == "https" else {}
     headers = {"Content-Type": "application/json", "User-Agent": "trace", **packed}
-    if url.username is not None:
-        login = f"{unquote(url.username)}:{unquote(url.password or '')}"
-        headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
-    return headers
-
-
-def _secrets(url: SplitResult) -> list[str]:
-    """The parts that may be a key, longest first; short words such as `v1` are not."""
-    parts = {url.username or "", url.password or "", url.query, *url.path.split("/")}
-    parts |= set(re.split(r"[&=]", url.query))
-    return sorted((part for part in parts if len(part) >= 6), key=len, reverse=True)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return type(error).__name__
-
-
-def _retry_after_s(value: str | None) -> float:
-    """Seconds from either form of the header; 0 when there is none or it says nothing."""
-    if not value:
-        return 0.0
-    if value.strip().isdigit():
-        return float(value)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return 0.0
+    authorization = login(url)
+    return headers | ({"Authorization": authorization} if authorization else {})

@@ -95,15 +95,16 @@ class Announcer:
 
     def _tables(self, owed: Iterable[Announcement], last_block: int) -> list[OutputCommit]:
         versions = {each.dataset_version for each in owed}
-        rows = self._writer.about_rows()
+        sizes = self._writer.sizes()
         return [
             OutputCommit(
                 output_index=output.output_index,
                 dataset_uuid=output.dataset_uuid,
                 dataset_version=version,
                 location=f"postgres_table:dataset_{output.dataset_uuid}",
+                start=sizes[version][0],
                 cursor=last_block,
-                row_count=rows.get(version, 0),
+                row_count=sizes[version][1],
             )
             for version, output in self._outputs.items()
             if version in versions

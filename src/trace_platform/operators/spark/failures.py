@@ -10,6 +10,9 @@ from trace_platform.domain.errors import InvalidQuery, TaskCanceled, TraceError,
 
 # The SQL standard's classes of states: data exceptions, and statements that mean nothing.
 _BLAMES_THE_QUERY = re.compile(r"SQLSTATE: (22|42)")
+_EXECUTOR_LOST = re.compile(
+    r"failed (\d+) times, most recent failure: .*ExecutorLost.* Reason: (.*)"
+)
 _LEAD_IN = re.compile(
     r"^(: |Caused by: )?(org\.apache\.spark\.SparkException: )?"
     r"(Job aborted due to stage failure: .*most recent failure: Lost task [^:]*: )?"
@@ -31,19 +34,29 @@ def readable_failures(check: Callable[[], None]) -> Iterator[None]:
 
 def _named(error: Exception) -> TraceError:
     text = str(error)
-    if re.search(r"Job \d+ cancelled|SparkContext was shut down", text):
+    if "SparkContext was shut down" in text or "stopped SparkContext" in text:
+        return Unavailable(
+            "Spark's application ended while the task ran", hint="the next attempt starts another"
+        )
+    if re.search(r"Job \d+ cancelled", text):
         return TaskCanceled("the task's Spark jobs were cancelled")
+    lost = _EXECUTOR_LOST.search(text)
+    if lost is not None:
+        return Unavailable(
+            f"Spark lost the executor of a task {lost[1]} times: {lost[2].strip()[:300]}",
+            hint="what it lacked is in its log on the cluster; memory is spark.executor.memory",
+        )
     if type(error).__module__.startswith("py4j") and "Java" not in type(error).__name__:
         return Unavailable(
             "Spark's JVM ended while the task ran", hint="the next attempt starts it"
         )
     if isinstance(error, OSError | EOFError):
         return Unavailable("the connection to Spark's JVM broke while the task ran")
-    said = f"the Spark job failed: {_telling_line(text)}"
+    said = f"the Spark job failed: {telling_line(text)}"
     return InvalidQuery(said) if _BLAMES_THE_QUERY.search(text) else Unavailable(said)
 
 
-def _telling_line(text: str) -> str:
+def telling_line(text: str) -> str:
     """The Python error at the end of a worker's traceback, else the first error that is named."""
     lines = [_LEAD_IN.sub("", line.strip()) for line in text.splitlines() if line.strip()]
     named = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception): ", line)]

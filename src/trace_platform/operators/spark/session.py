@@ -13,18 +13,36 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from trace_platform.domain.errors import TraceError, Unavailable
+from trace_platform.domain.errors import SparkUnreachable, TaskCanceled, TraceError, Unavailable
+from trace_platform.operators.spark.failures import telling_line
+from trace_platform.operators.spark.gateway import end_jvm, reset_pyspark
 from trace_platform.operators.spark.java import java_home
+from trace_platform.operators.spark.master import (
+    address_towards,
+    check_master,
+    is_local,
+    reach_master,
+    standalone_addresses,
+)
+from trace_platform.operators.spark.progress import read_progress
+from trace_platform.operators.spark.session_record import (
+    SessionRecord,
+    clear_session_record,
+    write_session_record,
+)
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 # A Unix socket's path holds 107 bytes, and Spark adds a name of 42 to the directory.
 _MAX_SOCKET_DIR = 60
-_JVM_STOP_S = 20.0
+# How long a standalone master has to take the application. Spark itself asks for a minute, and on
+# a busy machine a context takes a while to get that far.
+_REGISTER_S = 120.0
+
+_GROUP = "spark.jobGroup.id"
 
 _LOG4J = """\
 status = error
@@ -48,7 +66,11 @@ class SparkRuntime:
     """Starts Spark when it is first needed, and again when its JVM is gone. Thread-safe.
 
     `conf` wins over the defaults here. Everything Spark writes is under `scratch`: its log
-    (`spark.log`), what the JVM says before it can log (`spark.out`), and its temporary files.
+    (`spark.log`), what the JVM says before it can log (`spark.out`), what it is doing
+    (`session.json`), and its temporary files.
+
+    On a cluster this process is the driver, and executors are elsewhere. They end with the driver:
+    none outlives the JVM that is here.
     """
 
     def __init__(
@@ -57,11 +79,15 @@ class SparkRuntime:
         *,
         master: str = "local[*]",
         conf: Mapping[str, str] | None = None,
+        register_s: float = _REGISTER_S,
     ) -> None:
         self._scratch = Path(scratch).absolute()
-        self._master = master
+        self._master = check_master(master)
+        self._register_s = register_s
         self._conf = dict(conf or {})
         self._starting = threading.Lock()
+        # Of tasks that run, by tag: whether they were cancelled.
+        self._cancelled: dict[str, bool] = {}
         self._session: SparkSession | None = None
         self._jvm: subprocess.Popen[bytes] | None = None
         self._sockets: str | None = None
@@ -89,7 +115,8 @@ class SparkRuntime:
     def task_thread(self, tag: str) -> Iterator[Callable[[], SparkSession]]:
         """In the task's thread: gives `spark()`, whose jobs from this thread carry the tag.
 
-        Spark starts with the first call of `spark()`, not before: many tasks need none.
+        Spark starts with the first call of `spark()`, not before: many tasks need none. No job of
+        the tag runs any more afterwards, whatever the operator has left running.
         """
 
         tagged = []
@@ -98,14 +125,22 @@ class SparkRuntime:
             session = self.session()
             tagged.append(tag)
             session.sparkContext.addJobTag(tag)
+            # The group is what can be cancelled before a job of it is submitted.
+            session.sparkContext.setLocalProperty(_GROUP, tag)
+            if self._cancelled.get(tag):
+                raise TaskCanceled("the task was cancelled before it used Spark")
             return session
 
+        self._cancelled[tag] = False
         try:
             yield spark
         finally:
+            self._cancelled.pop(tag, None)
             with contextlib.suppress(Exception):  # the JVM may be gone, and its tags with it
                 if tagged and self._session is not None:
+                    self._session.sparkContext.cancelJobsWithTag(tag)
                     self._session.sparkContext.removeJobTag(tag)
+                    self._session.sparkContext.setLocalProperty(_GROUP, None)
 
     def progress(self, tag: str) -> tuple[int, int]:
         """Spark tasks done and known of the tag's jobs; (0, 0) when there are none."""
@@ -113,16 +148,20 @@ class SparkRuntime:
         if session is None:
             return 0, 0
         try:
-            return _progress(session, tag)
+            return read_progress(session, tag)
         except Exception:
             # Progress is for people; a JVM that is going away is reported by the task itself.
             return 0, 0
 
     def cancel(self, tag: str) -> None:
-        """Stop the tag's jobs, from any thread. Jobs submitted later are not touched."""
-        session = self._session
+        """Stop the tag's jobs, from any thread: those that run, and those that the task's thread
+        submits later because it has not noticed yet."""
+        if tag in self._cancelled:
+            self._cancelled[tag] = True
+        session = self._session  # looked at after the mark: `spark()` sees one or the other
         if session is not None:
             with contextlib.suppress(Exception):
+                session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(tag)
                 session.sparkContext.cancelJobsWithTag(tag)
 
     def stop(self) -> None:
@@ -150,16 +189,44 @@ class SparkRuntime:
 
     def _start(self) -> None:
         try:
+            reach_master(self._master)
             self._prepare()
             self._launch()
-        except TraceError:
-            raise
         except Exception as error:
+            named = error if isinstance(error, TraceError) else self._start_failure(error)
             self._discard()
-            raise Unavailable(
-                f"Spark did not start: {self._last_words() or error}",
-                hint="`trace doctor` checks Java; Spark's own words are in spark.out and spark.log",
-            ) from error
+            self._tell(error=named.message)
+            raise named from error
+        self._tell()
+
+    def _start_failure(self, error: Exception) -> Unavailable:
+        # A JVM that came up answers with what is wrong; one that did not has written it.
+        said = self._last_words() if self._jvm is None else ""
+        return Unavailable(
+            f"Spark did not start: {said or telling_line(str(error))}",
+            hint="`trace doctor` checks Java; Spark's own words are in spark.out and spark.log",
+        )
+
+    def _not_taken(self) -> SparkUnreachable:
+        """A standalone master that accepts connections, and then does not register us."""
+        import pyspark
+
+        ours = f"this is Spark {pyspark.__version__}"
+        if _says_another_version(self._scratch / "spark.log"):
+            said = f"the Spark master {self._master} runs another version of Spark: {ours}"
+            return SparkUnreachable(said, hint=f"run Spark {pyspark.__version__} on the cluster")
+        return SparkUnreachable(
+            f"the Spark master {self._master} did not take the application; {ours}",
+            hint="is it a Spark master of that version? Spark's own words are in spark.log",
+        )
+
+    def _tell(self, error: str | None = None) -> None:
+        with contextlib.suppress(OSError):  # it is for people who look
+            application = None
+            if error is None and self._session is not None:
+                application = self._session.sparkContext.applicationId
+            told = SessionRecord(self._master, self.jvm_pid, application, error)
+            write_session_record(self._scratch, told)
 
     def _prepare(self) -> None:
         for name in ("local", "warehouse", "tmp"):
@@ -181,10 +248,11 @@ class SparkRuntime:
         env = {
             "JAVA_HOME": self._java_home,
             "SPARK_HOME": str(Path(pyspark.__file__).parent),  # never another Spark on the machine
-            "PYSPARK_PYTHON": sys.executable,
+            # Of the executors: on a cluster it may be elsewhere. Spark reads it from here alone.
+            "PYSPARK_PYTHON": self._conf.get("spark.pyspark.python", sys.executable),
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
-        return env | ({"SPARK_LOCAL_IP": "127.0.0.1"} if self._is_local else {})
+        return env | ({"SPARK_LOCAL_IP": "127.0.0.1"} if is_local(self._master) else {})
 
     def _launch(self) -> None:
         from pyspark import SparkConf, SparkContext
@@ -196,7 +264,32 @@ class SparkRuntime:
         with (self._scratch / "spark.out").open("wb") as out:
             gateway = launch_gateway(conf, {"stdout": out, "stderr": subprocess.STDOUT})
         self._jvm = gateway.proc
-        self._session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+        with self._limited_registration(gateway.proc):
+            self._session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+
+    @contextlib.contextmanager
+    def _limited_registration(self, jvm: subprocess.Popen[bytes]) -> Iterator[None]:
+        """Spark waits for a standalone master in a call that nothing but the JVM's end ends."""
+        if not standalone_addresses(self._master):
+            yield
+            return
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            jvm.kill()
+
+        timer = threading.Timer(self._register_s, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except Exception as error:
+            if late.is_set() or "stopped SparkContext" in str(error):
+                raise self._not_taken() from error
+            raise
+        finally:
+            timer.cancel()
 
     def _defaults(self) -> dict[str, str]:
         log4j = (self._scratch / "log4j2.properties").as_uri()
@@ -222,7 +315,7 @@ class SparkRuntime:
             "spark.sql.execution.arrow.pyspark.enabled": "true",
             "spark.sql.python.filterPushdown.enabled": "true",
         }
-        return conf | (self._local_defaults() if self._is_local else {})
+        return conf | (self._local_defaults() if is_local(self._master) else self._far_defaults())
 
     def _local_defaults(self) -> dict[str, str]:
         self._sockets = _socket_dir(self._scratch)
@@ -235,16 +328,23 @@ class SparkRuntime:
             "spark.python.unix.domain.socket.dir": self._sockets,
         }
 
-    @property
-    def _is_local(self) -> bool:
-        return self._master.startswith("local")
+    def _far_defaults(self) -> dict[str, str]:
+        conf = {
+            # A task that does not end when it is told to takes its executor along: what was
+            # cancelled, or timed out, writes nothing more.
+            "spark.task.reaper.enabled": "true",
+            "spark.task.reaper.killTimeout": "60s",
+        }
+        address = address_towards(self._master)
+        return conf | ({"spark.driver.host": address} if address else {})
 
     def _discard(self) -> None:
         """Forget the session and end its JVM; also after a start that failed half-way."""
         jvm, self._jvm, self._session = self._jvm, None, None
-        _reset_pyspark(jvm_alive=jvm is not None and jvm.poll() is None)
+        clear_session_record(self._scratch)
+        reset_pyspark(jvm_alive=jvm is not None and jvm.poll() is None)
         if jvm is not None:
-            _end(jvm)
+            end_jvm(jvm)
         self._remove_sockets()
         self._sockets = None
 
@@ -263,62 +363,13 @@ class SparkRuntime:
         return (telling or lines or [""])[0].strip()[:500]
 
 
-def _reset_pyspark(*, jvm_alive: bool) -> None:
-    """pyspark keeps its gateway and sessions in class attributes and never notices a dead JVM:
-    without this it would go on talking to the old port."""
-    if "pyspark" not in sys.modules:
-        return
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession, SQLContext
-
-    with SparkContext._lock:
-        context, gateway = SparkContext._active_spark_context, SparkContext._gateway
-        if context is not None:
-            _stop(context, jvm_alive=jvm_alive)
-        if gateway is not None:
-            with contextlib.suppress(Exception):
-                gateway.shutdown()
-        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
-        SparkSession._instantiatedSession = SparkSession._activeSession = None
-        SQLContext._instantiatedContext = None
-
-
-def _stop(context: SparkContext, *, jvm_alive: bool) -> None:
-    if jvm_alive:
-        try:
-            context.stop()
-            return
-        except Exception:  # noqa: S110 - it died between the look and the call
-            pass
-    context._jsc = None  # stop() would call the dead JVM, and warn
-    context.stop()
-
-
-def _end(jvm: subprocess.Popen[bytes]) -> None:
-    if jvm.stdin is not None:
-        with contextlib.suppress(OSError):
-            jvm.stdin.close()  # the gateway ends with its standard input
+def _says_another_version(log: Path) -> bool:
+    """Messages between versions of Spark fail as Java's serialisation does."""
     try:
-        jvm.wait(_JVM_STOP_S)
-    except subprocess.TimeoutExpired:
-        jvm.kill()
-        jvm.wait()
-
-
-def _progress(session: SparkSession, tag: str) -> tuple[int, int]:
-    tracker = session.sparkContext._jsc.sc().statusTracker()
-    done = total = 0
-    for job_id in tracker.getJobIdsForTag(tag):
-        for stage_id in _stage_ids(tracker.getJobInfo(job_id)):
-            stage = tracker.getStageInfo(stage_id)
-            if stage.isDefined():
-                done += stage.get().numCompletedTasks()
-                total += stage.get().numTasks()
-    return done, total
-
-
-def _stage_ids(job: Any) -> list[int]:
-    return list(job.get().stageIds()) if job.isDefined() else []
+        text = log.read_text(errors="replace")
+    except OSError:
+        return False
+    return "InvalidClassException" in text or "StreamCorruptedException" in text
 
 
 def _socket_dir(scratch: Path) -> str:

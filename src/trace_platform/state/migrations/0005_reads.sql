@@ -15,5 +15,8 @@ CREATE TABLE reads (
 );
 GRANT SELECT, INSERT, UPDATE, DELETE ON reads TO trace_dispatcher;
 
+-- The first block of a generation that is a table: what is older lies in files.
+ALTER TABLE dataset_versions ADD COLUMN table_start bigint;
+
 -- How far a dataset's updates reach, and what covers a range of it.
 CREATE INDEX events_ranges ON events (dataset_version, range_end) WHERE range_end IS NOT NULL;

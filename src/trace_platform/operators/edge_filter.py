@@ -1,7 +1,5 @@
-"""An input as a DataFrame: its files, and of their rows those that the edge's filter lets through.
-
-The filter becomes column expressions, which Spark pushes down to the files; no SQL is put together.
-"""
+"""An edge's filter as column expressions, which Spark pushes down to the files; no SQL is put
+together."""
 
 from __future__ import annotations
 
@@ -13,17 +11,11 @@ from functools import reduce
 from operator import and_, ge, gt, le, lt, or_
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import types as arrow
-
 from trace_platform.domain.errors import InvalidConfig
-from trace_platform.drivers.object_store import ObjectStore
-from trace_platform.wire.task import TaskInput
 from trace_platform.wire.where import Bound, Comparison, OneOf, conditions, from_hex
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column
     from pyspark.sql.types import DataType, StructType
 
 _COMPARE = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
@@ -32,50 +24,8 @@ _LONG = range(-(2**63), 2**63)
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 
-def rows(task_input: TaskInput, spark: SparkSession, store: ObjectStore) -> DataFrame:
-    """The input's rows, read when an action asks for them.
-
-    The files of an input have one schema, that of the first. Raise InvalidConfig when there are no
-    files, or when the filter does not fit the columns.
-    """
-    if not task_input.files:
-        raise InvalidConfig(
-            f"input {task_input.input_index} has no files to read",
-            hint="its events announce ranges, not rows: read a job that writes data",
-        )
-    schema = _schema(task_input.files[0], store)
-    reader = spark.read if schema is None else spark.read.schema(schema)
-    frame = reader.parquet(*(_path(uri, store) for uri in task_input.files))
-    if not task_input.where:
-        return frame
-    return frame.filter(_matches(task_input.where, frame.schema))
-
-
-def _schema(uri: str, store: ObjectStore) -> StructType | None:
-    """From the footer, without the Spark job that Spark would run for it; None when in doubt."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    filesystem, path = store.filesystem(uri)
-    found = pq.read_schema(path, filesystem=filesystem)
-    return from_arrow_schema(found) if all(map(_is_plain, found.types)) else None
-
-
-def _is_plain(kind: pa.DataType) -> bool:
-    """Whether Spark reads the column as the type that Arrow's corresponds to."""
-    signed = arrow.is_signed_integer(kind) or arrow.is_float32(kind) or arrow.is_float64(kind)
-    text = arrow.is_string(kind) or arrow.is_binary(kind) or arrow.is_boolean(kind)
-    return bool(signed or text or arrow.is_date32(kind) or arrow.is_decimal128(kind))
-
-
-def _path(uri: str, store: ObjectStore) -> str:
-    filesystem, path = store.filesystem(uri)
-    if filesystem.type_name != "local":
-        return f"s3a://{path}"
-    # Spark takes a path for a pattern.
-    return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
-
-
-def _matches(where: dict[str, Any], schema: StructType) -> Column:
+def matches(where: dict[str, Any], schema: StructType) -> Column:
+    """What a row has to meet. Raise InvalidConfig when the filter does not fit the columns."""
     fields = {field.name.lower(): field for field in schema}
     found = []
     for condition in conditions(where):

@@ -1,0 +1,80 @@
+"""`trace rpc`: the pools of nodes, and how each provider does."""
+
+from __future__ import annotations
+
+import typer
+from rich.table import Table
+
+from trace_platform.app.home import Home
+from trace_platform.app.service_client import call
+from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.words import printable, wide_console
+from trace_platform.wire.rpc import PoolList, PoolStatus, ProviderStatus
+
+rpc = typer.Typer(
+    help="Show the pools of RPC providers.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+@rpc.callback()
+def _root() -> None:
+    """Makes it a group while it has one command."""
+
+
+@rpc.command()
+def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Show each provider: its health, head, lag, load and limits. Shows no key."""
+    found = PoolList.model_validate_json(call(Home.at(home), "rpc", "GET", "/v1/pools"))
+    if as_json:
+        typer.echo(found.model_dump_json())
+        return
+    console = wide_console()
+    for pool in found.pools:
+        console.print(printable(_heading(pool)), markup=False, highlight=False)
+        console.print(_table(pool.providers))
+        for each in pool.providers:
+            if each.reason:
+                said = printable(f"  {each.name}: {each.reason}")
+                console.print(said, markup=False, highlight=False, soft_wrap=True)
+    if not found.pools:
+        console.print("there is no pool: set TRACE_RPC_<NAME>, or [rpc_pools] in config.toml")
+
+
+def _heading(pool: PoolStatus) -> str:
+    chain = "unknown" if pool.chain_id is None else str(pool.chain_id)
+    head = "unknown" if pool.head is None else f"{pool.head:,}"
+    return f"{pool.name}: chain {chain}, head {head}"
+
+
+def _table(providers: list[ProviderStatus]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("provider", "endpoint", "state"):
+        table.add_column(name, no_wrap=True)
+    for name in ("head", "lag", "in flight", "per s", "batch", "requests", "failed", "limited"):
+        table.add_column(name, justify="right")
+    for each in providers:
+        table.add_row(*(printable(cell) for cell in _cells(each)))
+    return table
+
+
+def _cells(each: ProviderStatus) -> tuple[str, ...]:
+    return (
+        f"  {each.name}",
+        each.endpoint,
+        each.state,
+        _count(each.head),
+        _count(each.lag),
+        f"{each.in_flight}/{each.max_concurrency}",
+        "-" if each.requests_per_second is None else f"{each.requests_per_second:g}",
+        _count(each.max_batch),
+        _count(each.requests),
+        _count(each.failures),
+        _count(each.limits_hit),
+    )
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

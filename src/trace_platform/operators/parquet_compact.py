@@ -1,0 +1,122 @@
+"""`parquet_compact`: a block range of tables, or of many small files, to few large sorted files.
+
+It is woken by a range and reads the inputs that do not wake it, each to an output of its own. All
+tables are read in one snapshot, and nothing is written unless the range is whole: its commit takes
+the place of whatever the range held before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field
+
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.errors import InvalidConfig, RangeIncomplete, RangeNotReady
+from trace_platform.operators import frames, parquet_output, scope, trim_hot
+from trace_platform.operators.chain_table import counted, is_chain_table
+from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
+from trace_platform.operators.file_ranges import named_range, uncovered
+from trace_platform.operators.frames import Frames
+from trace_platform.wire.task import TaskInput
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Config(OperatorConfig):
+    target_file_mb: int = Field(default=parquet_output.FILE_MB, ge=1, le=4_096)
+    # Of these the columns that a table has; by default block, transaction and log.
+    sort: list[str] | None = None
+    # Rows that an earlier task committed leave the table: never those of this one, whose commit
+    # is still to come.
+    delete_from_hot: bool = False
+    # So many of the newest blocks stay in the table all the same.
+    keep_blocks: int = Field(default=0, ge=0, le=2**62)
+
+
+class ParquetCompact:
+    name: ClassVar[str] = "parquet_compact"
+    Config: ClassVar[type[OperatorConfig]] = Config
+    output_names: ClassVar[tuple[str, ...] | None] = None
+
+    def run(self, task: TaskContext) -> Result:
+        config: Config = task.config
+        blocks, reads = scope.block_range(task), _reads(task)
+        if config.delete_from_hot:
+            trim_hot.trim_committed(task, reads, blocks, config.keep_blocks)
+        with frames.opened(task) as data:
+            for each in reads:
+                _check_there(data, each, blocks)
+            tables = [data.read(each.input_index) for each in reads]
+            _check_whole(data, tables, blocks, any(each.table for each in reads))
+            commits = [
+                data.write(
+                    output,
+                    table,
+                    blocks,
+                    sort_by=_sort(config, table),
+                    file_mb=config.target_file_mb,
+                    made_of=[each.input_index],
+                )
+                for output, (each, table) in enumerate(zip(reads, tables, strict=True))
+            ]
+        return Result(outputs=commits)
+
+
+def _reads(task: TaskContext) -> list[TaskInput]:
+    reads = sorted((i for i in task.inputs if not i.trigger), key=lambda i: i.input_index)
+    if not reads:
+        raise InvalidConfig(
+            "there is nothing to compact",
+            hint="add the datasets to the job's inputs, with `trigger: false`",
+        )
+    if len(reads) != len(task.outputs):
+        raise InvalidConfig(
+            f"{len(reads)} inputs are read and {len(task.outputs)} outputs declared",
+            hint="declare an output for each input that has `trigger: false`, in their order",
+        )
+    return reads
+
+
+def _sort(config: Config, table: DataFrame) -> list[str] | None:
+    if config.sort is None:
+        return None
+    return [column for column in config.sort if column in table.columns]
+
+
+def _check_there(data: Frames, given: TaskInput, blocks: BlockRange) -> None:
+    """Before anything is read: an input that is not there yet may be a little later."""
+    if given.table:
+        last = data.extent(given.input_index).last_block
+        gap = None if last is None or last >= blocks.end else BlockRange(last + 1, blocks.end)
+    elif all(named_range(uri) for uri in given.files):
+        gap = uncovered([blocks], given.files)
+    else:
+        gap = None  # files of others, whose names say nothing
+    if gap is not None:
+        raise RangeNotReady(
+            f"input {given.input_index} does not have blocks {gap.key} of {blocks.key} yet",
+            hint="another attempt compacts it once they are there",
+        )
+
+
+def _check_whole(data: Frames, tables: Sequence[DataFrame], blocks: BlockRange, hot: bool) -> None:
+    """By the first table with a row per block: each is there, and is its parent's child."""
+    chain = next((table for table in tables if is_chain_table(table.columns)), None)
+    if chain is None and hot:
+        raise InvalidConfig(
+            "none of the inputs tells whether the range is whole",
+            hint="read a table with block_number, block_hash and parent_hash, such as blocks",
+        )
+    if chain is None:
+        return
+    with data.actions():
+        found = counted(chain)
+    if not found.are(blocks):
+        raise RangeIncomplete(
+            f"blocks {blocks.key} are not whole: {found.rows} rows of {found.first} to"
+            f" {found.last}, {found.breaks} of them no child of the one before",
+            hint="`integrity_check` finds and repairs what is missing",
+        )

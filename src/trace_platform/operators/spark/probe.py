@@ -1,0 +1,75 @@
+"""Ask a cluster's executors whether they have what operators need there."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from trace_platform.domain.errors import SetupError, TaskCanceled, Unavailable
+from trace_platform.operators.spark.failures import readable_failures
+from trace_platform.operators.spark.session import SparkRuntime
+
+# How long a cluster may take to give an executor.
+PATIENCE_S = 60.0
+_TAG = "trace-probe"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a task of Spark finds where it runs."""
+
+    host: str
+    python: str
+    package: str
+    has_store: bool
+
+
+def probe_cluster(
+    master: str,
+    conf: Mapping[str, str],
+    scratch: Path,
+    store: Path,
+    patience_s: float = PATIENCE_S,
+) -> list[Node]:
+    """Start an application of its own, ask each core once, end it. Raise what is in the way."""
+    runtime = SparkRuntime(scratch, master=master, conf=conf)
+    try:
+        with runtime.task_thread(_TAG) as spark:
+            context = spark().sparkContext
+            timer = threading.Timer(patience_s, runtime.cancel, [_TAG])
+            timer.start()
+            try:
+                with readable_failures(lambda: None):
+                    cores = context.defaultParallelism
+                    asked = context.parallelize([str(store)] * cores, cores)
+                    nodes: list[Node] = asked.map(_look).collect()
+                    return nodes
+            finally:
+                timer.cancel()
+    except TaskCanceled:
+        raise Unavailable(
+            f"{master} gave no executor within {patience_s:g} s",
+            hint="has it free cores, and as much free memory as spark.executor.memory says (1g)?",
+        ) from None
+    except Unavailable as error:
+        if "No module named 'trace_platform'" not in error.message:
+            raise
+        ours = f"trace-platform=={version('trace-platform')}"
+        said = "the executors' Python does not have trace_platform"
+        raise SetupError(said, hint=f"install {ours} there, or set spark.pyspark.python") from None
+    finally:
+        runtime.stop()
+
+
+def _look(store: str) -> Node:
+    return Node(
+        host=platform.node(),
+        python=platform.python_version(),
+        package=version("trace-platform"),
+        has_store=os.path.isdir(store) and os.access(store, os.W_OK),
+    )

@@ -1,0 +1,98 @@
+"""The egress's HTTP: the pools for workers, and how they do for people and Prometheus."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from fastapi import Depends, FastAPI, Request, Response
+
+from trace_platform.domain.errors import Unauthenticated
+from trace_platform.rpc import metrics as figures
+from trace_platform.rpc.metrics import Metrics
+from trace_platform.rpc.pool import Pool
+from trace_platform.rpc.pools_app import PoolsApp
+from trace_platform.rpc.provider import Provider
+from trace_platform.rpc.relay import Relay
+from trace_platform.wire import problem
+from trace_platform.wire.rpc import PoolList, PoolStatus, ProviderStatus
+
+
+def create_app(
+    relays: Mapping[str, Relay],
+    metrics: Metrics,
+    worker_tokens: Callable[[], Sequence[str]],
+    user_token: str,
+    running: Callable[[], AbstractAsyncContextManager[None]],
+) -> FastAPI:
+    """`running` holds the loops behind the app while it serves."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with running():
+            yield
+
+    app = FastAPI(title="Trace RPC egress", docs_url=None, redoc_url=None, lifespan=lifespan)
+    problem.install(app)
+    user = Depends(_user(user_token))
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/v1/pools", dependencies=[user])
+    async def pools() -> PoolList:
+        return PoolList(pools=[pool_status(relay.pool) for relay in relays.values()])
+
+    @app.get("/metrics", dependencies=[user])
+    async def measured() -> Response:
+        return Response(metrics.exposition(), media_type=figures.CONTENT_TYPE)
+
+    app.mount("/pools", PoolsApp(relays, worker_tokens, metrics))
+    return app
+
+
+def pool_status(pool: Pool) -> PoolStatus:
+    return PoolStatus(
+        name=pool.name,
+        chain_id=pool.chain_id,
+        head=pool.head,
+        leader=pool.leader.name if pool.leader else None,
+        providers=[_provider_status(pool, each) for each in pool.providers],
+    )
+
+
+def _provider_status(pool: Pool, provider: Provider) -> ProviderStatus:
+    config = provider.config
+    return ProviderStatus.model_validate(
+        {
+            "name": config.name,
+            "endpoint": config.endpoint,
+            "state": provider.state,
+            "reason": provider.reason,
+            "chain_id": provider.chain_id,
+            "head": provider.head.number,
+            "lag": pool.lag(provider),
+            "in_flight": provider.slots.busy,
+            "max_concurrency": config.max_concurrency,
+            "requests_per_second": config.requests_per_second,
+            "max_batch": config.max_batch,
+            "priority": config.priority,
+            "requests": provider.counts.requests,
+            "failures": provider.counts.failures,
+            "limits_hit": provider.counts.limits_hit,
+            "key": config.key_name,
+        }
+    )
+
+
+def _user(user_token: str) -> Callable[[Request], None]:
+    expected = user_token.encode()
+
+    def check(request: Request) -> None:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
+        if not hmac.compare_digest(given, expected):
+            raise Unauthenticated("Authorization is missing or wrong")
+
+    return check
