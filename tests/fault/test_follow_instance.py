@@ -33,15 +33,19 @@ def instance(tmp_path: Path, chain: MovingChain) -> Iterator[Stack]:
     with trace(home, "up", env={"TRACE_RPC_NODE": chain.node.url}) as running:
         wait_for("the instance", lambda: "is ready in" in running.text())
         wait_for("a worker", lambda: control_client.queues(running.home).workers)
-        control_client.deploy(running.home, follow_dag(CHUNK, DEPTH), "follow.yaml")
         yield running
+
+
+def follow(instance: Stack, chunk: int = CHUNK, depth: int = DEPTH) -> Held:
+    control_client.deploy(instance.home, follow_dag(chunk, depth), "follow.yaml")
+    return Held(instance)
 
 
 @pytest.mark.parametrize("chain", SEEDS, indirect=True)
 def test_500_blocks_with_reorgs_past_finality_are_what_the_node_has(
     chain: MovingChain, instance: Stack
 ) -> None:
-    held = Held(instance)
+    held = follow(instance)
     chain.grow(120)
     caught_up(held, chain.head)
     chain.reorg(1)
@@ -71,7 +75,7 @@ def test_500_blocks_with_reorgs_past_finality_are_what_the_node_has(
 @pytest.mark.parametrize("chain", [3], indirect=True)
 def test_readers_downstream_follow_the_reorgs(chain: MovingChain, instance: Stack) -> None:
     """Cold files of a range that was rewritten are made anew, and those of no other."""
-    held = Held(instance)
+    held = follow(instance)
     chain.grow(220)
     caught_up(held, chain.head)
     before = {file: Path(file).stat().st_ino for file in held.cold_files("blocks")}
@@ -82,3 +86,25 @@ def test_readers_downstream_follow_the_reorgs(chain: MovingChain, instance: Stac
     after = set(held.cold_files("blocks"))
     kept = [file for file in before if file in after]
     assert len(kept) == 2, "what lies below the fork was left alone"
+
+
+@pytest.mark.parametrize("chain", [4], indirect=True)
+def test_a_reorg_may_reach_below_the_seam(chain: MovingChain, instance: Stack) -> None:
+    """The rewritten part comes back into the table, and its files are made anew, of what lies
+    above the fork in the table and below it in the files before."""
+    held = follow(instance, chunk=20, depth=10)
+    chain.grow(150)
+    caught_up(held, chain.head)
+    chain.grow(20)
+    caught_up(held, chain.head)
+    first, _ = held.extent()
+    assert first is not None
+    assert first > chain.head - 70, "the fork lies in what has left the table"
+    chain.reorg(70)
+    assert (chain.head - 70 + 1) % 20 != 0, "within a chunk, not at its border"
+    chain.grow(1)
+    caught_up(held, chain.head)
+    assert_equal(held, chain.node.url, chain.head)
+    chain.grow(40)
+    caught_up(held, chain.head)
+    assert_equal(held, chain.node.url, chain.head)

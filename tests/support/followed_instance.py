@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -108,6 +109,14 @@ class Held:
         rows = self.data(query, self.version(name))
         return (rows[0][0], rows[0][1]) if rows else (None, None)
 
+    @contextmanager
+    def looking(self) -> Iterator[Callable[[], int | None]]:
+        """How far the blocks go, asked over one connection."""
+        query = "SELECT last_block FROM hot_tables WHERE dataset_version = %s"
+        version = self.version("blocks")
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            yield lambda: (connection.execute(query, (version,)).fetchone() or (None,))[0]
+
     def hot(self, name: str) -> list[Row]:
         columns = ", ".join(f'"{column}"' for column in TABLES[name].names)
         query = f'SELECT {columns} FROM "dataset_{self.version(name).hex}"'
@@ -117,7 +126,8 @@ class Held:
         tables = [pq.read_table(path) for path in self.cold_files(name)]
         if not tables:
             return []
-        return _rows(pa.concat_tables(t.select(TABLES[name].names) for t in tables), name)
+        chosen = [table.select(TABLES[name].names) for table in tables]
+        return _rows(pa.concat_tables(chosen, promote_options="permissive"), name)
 
     def cold_files(self, name: str) -> Iterator[str]:
         dataset = f"cold_{name}"

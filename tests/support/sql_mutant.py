@@ -11,7 +11,7 @@ import os
 from trace_platform.drivers.postgres import queries
 
 _mutant = json.loads(os.environ["SQL_MUTANT"])
-_split = queries._split
+_split = queries.split_queries
 
 
 def _mutated(text: str) -> list[tuple[str, str, str]]:
@@ -24,4 +24,4 @@ def _mutated(text: str) -> list[tuple[str, str, str]]:
     return _split(text)
 
 
-queries._split = _mutated
+queries.split_queries = _mutated

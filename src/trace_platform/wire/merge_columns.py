@@ -16,13 +16,16 @@ def merge_columns(
     known: Sequence[ManifestColumn], given: Sequence[ManifestColumn]
 ) -> list[ManifestColumn]:
     """The columns of both, in the order of their first appearance. Nullable ones may come, and be
-    missing; everything else stays as it is. Raise IncompatibleSchema, naming the column, when it
-    does not."""
+    missing; one that is nullable in either is so: engines make columns nullable as they please.
+    Everything else stays as it is. Raise IncompatibleSchema, naming the column, when it does
+    not."""
     names = {column.name.lower(): column for column in known}
     for column in given:
         before = names.setdefault(column.name.lower(), column)
-        if before != column:
+        if (before.name, before.type) != (column.name, column.type):
             raise _changed(before, column)
+        if column.nullable and not before.nullable:
+            names[column.name.lower()] = column
         if known and before is column and not column.nullable:
             raise incompatible(
                 f"column '{column.name}' ({said(column)}) is new and required: "

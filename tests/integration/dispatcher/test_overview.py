@@ -17,7 +17,7 @@ from tests.support.control_plane import DAG, SECRETS, ControlPlane, stage
 from trace_platform.dispatcher.api import create_app
 from trace_platform.dispatcher.read_task_log import MAX_BYTES
 from trace_platform.domain.prefix import log_uri
-from trace_platform.drivers.postgres.queries import _split
+from trace_platform.drivers.postgres.queries import split_queries
 from trace_platform.state import overview
 
 pytestmark = pytest.mark.anyio
@@ -543,7 +543,7 @@ async def test_what_is_alive_is_found_without_reading_history(plane: ControlPlan
     tasks_made(plane, "ingest", 40_000, status="'Completed'", completed_at="clock_timestamp()")
     tasks_made(plane, "split", 3_000, status="'Failed'", completed_at="clock_timestamp()")
     file = Path(overview.__file__).with_suffix(".sql")
-    queries = {name: sql for name, _, sql in _split(file.read_text())}
+    queries = {name: sql for name, _, sql in split_queries(file.read_text())}
     for known in (False, True):
         if known:
             with psycopg.connect(plane.owner_dsn, autocommit=True) as connection:
