@@ -73,7 +73,8 @@ class Result:
         parts = [f"{self.name:<34}{_shown(self.value, self.unit):>16}"]
         if self.peer is not None and self.peer_value is not None:
             parts.append(f"{self.peer} {_shown(self.peer_value, self.unit)}")
-            parts.append(f"{self.ratio:.2f}x")
+            if self.ratio is not None:
+                parts.append(f"{self.ratio:.2f}x")
         if self.goal is not None:
             verdict = {True: "met", False: "MISSED", None: "not compared"}[self.met]
             parts.append(f"goal {self.goal.text(self.unit)}: {verdict}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bench.peers import PeerUnavailable
 
@@ -45,13 +47,12 @@ class Ponder:
 
     def __exit__(self, *_: object) -> None:
         assert self._process is not None
-        if self.exit_code is None:
-            self._signal(signal.SIGTERM)
-        try:
+        self._signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self._signal(signal.SIGKILL)
-            self._process.wait()
+        # The launcher may be gone before what it launched.
+        self._signal(signal.SIGKILL)
+        self._process.wait()
 
     @property
     def exit_code(self) -> int | None:
@@ -61,9 +62,6 @@ class Ponder:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        if self.exit_code is not None:
-            yield
-            return
         self._signal(signal.SIGSTOP)
         try:
             yield
@@ -72,13 +70,10 @@ class Ponder:
 
     def last_error(self) -> str:
         """In its own words; nothing when it told of none."""
-        errors = [line for line in self._lines() if line.get("level") in ("error", "fatal")]
-        if not errors:
-            return ""
-        said = errors[-1].get("error") or {}
-        return str(said.get("message") or errors[-1].get("msg") or errors[-1])
+        told = [line["error"] for line in self._lines() if "error" in line]
+        return str(told[-1].get("message", told[-1])) if told else ""
 
-    def _lines(self) -> Iterator[dict[str, object]]:
+    def _lines(self) -> Iterator[dict[str, Any]]:
         for line in self._log.read_text(errors="replace").splitlines():
             try:
                 found = json.loads(line)
@@ -109,7 +104,8 @@ class Ponder:
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
-        os.killpg(self._process.pid, number)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
 
 
 def _installed() -> Path:

@@ -1,4 +1,4 @@
-"""A node whose chain grows by transfers and token logs and is rewritten, the same way for a seed."""
+"""A node whose chain grows by transfers and token logs and is rewritten: the same for a seed."""
 
 from __future__ import annotations
 

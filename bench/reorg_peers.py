@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from bench.engine_peers import engine_postgres
+from bench.engine_peers import EnginePostgres, engine_postgres
 from bench.harness import Bench, BenchError, Goal, Result, measurement
 from bench.peers import PeerUnavailable
 from bench.reorg_chain import TokenChain, token_chain
@@ -31,7 +32,14 @@ START = 20 * FILE_BLOCKS
 GROWTH = 3 * FILE_BLOCKS
 # The last is deeper than what the node calls finalized: 64 blocks.
 DEPTHS = (1, 8, 70)
-_PEERS = {Cryo.name: cryo_side, PonderSide.name: ponder_side}
+KINDS = ("stale", "missing", "duplicate")
+
+_Make = Callable[[EnginePostgres, Path, TokenChain], AbstractContextManager[Side]]
+_SIDES: Mapping[str, _Make] = {
+    Trace.name: trace_side,
+    Cryo.name: cryo_side,
+    PonderSide.name: ponder_side,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,48 +61,56 @@ class Wrong:
         return not any(self.count(kind) for kind in KINDS)
 
 
-KINDS = ("stale", "missing", "duplicate")
-
-
 @dataclass(slots=True)
 class Record:
-    """A side's rows: after the reorg of each depth, and how it ended if it did."""
+    """What was wrong with a side's rows after each depth, and its trouble at the end."""
 
     after: dict[int, Wrong] = field(default_factory=dict)
-    ended: str = ""
+    trouble: str = ""
 
-    def note(self, side: str, kind: str) -> str:
-        told = ", ".join(f"{wrong.count(kind)} after {d}" for d, wrong in self.after.items())
-        last = self.after[DEPTHS[-1]].by_table(kind)
-        tables = ", ".join(f"{n} {table}" for table, n in last.items() if n)
-        return "; ".join(part for part in (f"{side}: {told}", tables, self.ended) if part)
+    @property
+    def last(self) -> Wrong:
+        return self.after[DEPTHS[-1]]
+
+    def note(self, kind: str) -> str:
+        depths = ", ".join(f"{wrong.count(kind)} after {d}" for d, wrong in self.after.items())
+        tables = ", ".join(f"{n} {table}" for table, n in self.last.by_table(kind).items() if n)
+        return "; ".join(part for part in (depths, tables, self.trouble) if part)
 
 
 @measurement("reorg_peers", "rows that are not the chain's after reorgs of 1, 8 and 70 blocks")
 def reorg_peers(bench: Bench) -> Iterator[Result]:
-    records: dict[str, Record] = {}
     missing: list[str] = []
     with ExitStack() as stack:
         postgres = stack.enter_context(engine_postgres(bench.workspace))
         chain = stack.enter_context(token_chain(SEED))
         chain.grow_to(START - 1)
-        sides: list[Side] = [
-            stack.enter_context(trace_side(postgres, bench.workspace, chain)),
-        ]
-        for name, make in _PEERS.items():
+        sides: list[Side] = []
+        for name, make in _SIDES.items():
             try:
-                sides.append(stack.enter_context(make(postgres, bench.workspace, chain)))
+                side = stack.enter_context(make(postgres, bench.workspace, chain))
+                _check_start(chain, side)
             except PeerUnavailable as error:
                 missing.append(f"{name}: not measured here: {error}")
+            else:
+                sides.append(side)
         records = _through_reorgs(chain, sides)
-        rows = {table: len(held) for table, held in _told(chain).items()}
+        rows = {table: len(found) for table, found in _told(chain).items()}
+    _check_ours(records[Trace.name])
     yield from _results(records, rows, missing)
+
+
+def _check_start(chain: TokenChain, side: Side) -> None:
+    """What is wrong later is then the reorgs' doing."""
+    side.catch_up(chain.head, chain.head_hash)
+    wrong = _wrong(side.rows(), _told(chain))
+    if not wrong.is_nothing():
+        why = f"wrong before any reorg: {wrong} {side.trouble()}"
+        raise BenchError(why) if side.name == Trace.name else PeerUnavailable(why)
 
 
 def _through_reorgs(chain: TokenChain, sides: Sequence[Side]) -> dict[str, Record]:
     records = {side.name: Record() for side in sides}
-    _catch_up(chain, sides)
-    _check_start(chain, sides)
     for depth in DEPTHS:
         with ExitStack() as stack:
             for side in sides:
@@ -105,25 +121,15 @@ def _through_reorgs(chain: TokenChain, sides: Sequence[Side]) -> dict[str, Recor
         _catch_up(chain, sides)
         told = _told(chain)
         for side in sides:
-            record = records[side.name]
-            record.after[depth] = _wrong(side.rows(), told)
-            if not record.ended and (ended := side.ended()):
-                record.ended = f"after the reorg of {depth} it ended: {ended}"
+            records[side.name].after[depth] = _wrong(side.rows(), told)
+    for side in sides:
+        records[side.name].trouble = side.trouble()
     return records
 
 
 def _catch_up(chain: TokenChain, sides: Sequence[Side]) -> None:
     for side in sides:
         side.catch_up(chain.head, chain.head_hash)
-
-
-def _check_start(chain: TokenChain, sides: Sequence[Side]) -> None:
-    """What is wrong later is then the reorgs' doing."""
-    told = _told(chain)
-    for side in sides:
-        wrong = _wrong(side.rows(), told)
-        if not wrong.is_nothing():
-            raise BenchError(f"{side.name} is wrong before any reorg: {wrong} {side.ended()}")
 
 
 def _told(chain: TokenChain) -> Rows:
@@ -148,27 +154,27 @@ def _compare(held: Rows, told: Rows, table: str) -> tuple[int, int, int]:
     return len(stale), len(missing), sum(n - 1 for n in mine.values())
 
 
+def _check_ours(ours: Record) -> None:
+    for depth, wrong in ours.after.items():
+        if not wrong.is_nothing():
+            raise BenchError(f"trace is wrong after the reorg of {depth} blocks: {wrong}")
+
+
 def _results(
     records: Mapping[str, Record], rows: Mapping[str, int], missing: Sequence[str]
 ) -> Iterator[Result]:
-    ours = records[Trace.name]
-    for depth, wrong in ours.after.items():
-        if not wrong.is_nothing():
-            raise BenchError(f"trace is wrong after the reorg of depth {depth}: {wrong}")
-    told = "of " + ", ".join(f"{n:,} {table}" for table, n in rows.items())
+    note = "; ".join(["of " + ", ".join(f"{n} {table}" for table, n in rows.items()), *missing])
     for kind in KINDS:
-        name, value = f"reorg_peers.{kind}_rows", float(ours.after[DEPTHS[-1]].count(kind))
-        note = "; ".join([told, *missing])
-        yield Result(name, value, "rows", goal=Goal(0, f"{kind} rows"), note=note)
+        name, ours = f"reorg_peers.{kind}_rows", float(records[Trace.name].last.count(kind))
+        yield Result(name, ours, "rows", goal=Goal(0, f"{kind} rows"), note=note)
         for peer in [side for side in records if side != Trace.name]:
-            yield _next_to(name, value, peer, records[peer], kind)
+            yield _next_to(name, ours, peer, records[peer], kind)
 
 
-def _next_to(name: str, value: float, peer: str, record: Record, kind: str) -> Result:
-    theirs = float(record.after[DEPTHS[-1]].count(kind))
-    note = record.note(peer, kind)
-    full = f"{name}_vs_{peer.partition(' ')[0]}"
-    # Nothing can be a share of none: then the note alone has the figure.
+def _next_to(name: str, ours: float, peer: str, record: Record, kind: str) -> Result:
+    figure, theirs = f"{name}_vs_{peer.partition(' ')[0]}", float(record.last.count(kind))
+    note = f"{peer}: {record.note(kind)}"
+    # Nothing is a share of none: then the note alone has their figure.
     if not theirs:
-        return Result(full, value, "rows", note=note)
-    return Result(full, value, "rows", peer, theirs, note=note)
+        return Result(figure, ours, "rows", note=note)
+    return Result(figure, ours, "rows", peer, theirs, note=note)

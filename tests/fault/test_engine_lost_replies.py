@@ -26,10 +26,16 @@ from tests.support.engine_stack import dag, engine, job
 from tests.support.served_dispatcher import ServedDispatcher
 from tests.support.stack import wait_for
 from trace_platform.dispatcher.api import create_app
+from trace_platform.dispatcher.complete_task import complete_task
 from trace_platform.domain.prefix import generation_prefix, scratch_prefix
 from trace_platform.domain.webhook_signature import sign, signing_key
 from trace_platform.drivers.lite.local_store import LocalStore
-from trace_platform.wire.task import ClaimBatchResponse, Claimed, OutputCommit
+from trace_platform.wire.task import (
+    ClaimBatchResponse,
+    Claimed,
+    CompleteRequest,
+    OutputCommit,
+)
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -476,6 +482,28 @@ def a_purge_may_be_repeated(client: Client) -> None:
     assert answer == {"dataset": "lossy.echo.0", "purged": [str(version)], "objects": 0}
     assert list(client.store.list(place)) == [], "the first try had it deleted"
     assert client.count("generations", "purged_at IS NOT NULL AND cleaned_at IS NOT NULL") == 1
+
+
+@proves("/v1/garbage")
+def a_collection_of_garbage_may_be_repeated(client: Client) -> None:
+    (attempt,) = client.claimed()
+    place = attempt.task.outputs[0].prefix
+    client.store.put(f"{place}half.parquet", b"rows")
+    ended = CompleteRequest(**fence(attempt), status="Failed", retryable=False)
+    client.dispatcher.run(lambda plane: complete_task(plane.me.completing, ended))
+    client.sql("UPDATE leftovers SET ended_at = ended_at - interval '1 day'")
+    assert client.lose_and_repeat("/v1/garbage", {})["items"] == []
+    assert list(client.store.list(place)) == [], "the first try had it deleted"
+    assert client.count("leftovers") == 0
+
+
+@proves("/internal/rpc/key-claims")
+def a_claim_of_keys_may_be_repeated(client: Client) -> None:
+    body = {"holder": "rpc-1", "keys": ["mainnet/a", "mainnet/b"], "lease_s": 60}
+    shown = {"X-Trace-Service-Token": SECRETS.service_token}
+    answer = client.lose_and_repeat("/internal/rpc/key-claims", body, **shown)
+    assert answer == {"granted": ["mainnet/a", "mainnet/b"]}
+    assert client.count("rpc_key_claims") == 2
 
 
 @pytest.mark.parametrize("path", CASES)

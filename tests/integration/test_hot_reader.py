@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import psycopg
@@ -125,6 +125,28 @@ def test_a_snapshot_that_is_closed_cannot_be_joined(
         columns, key = seen.columns(version), seen.key(version)
     with pytest.raises(Unavailable, match="snapshot"):
         list(read_range(query, seen.id, version, columns, key, 0, 1))
+
+
+def test_a_connection_that_breaks_while_rows_come_is_named(
+    chain: HotChain, writer: HotWriter, query: DataDatabase
+) -> None:
+    wide = [row | {"value_string": "x" * 200_000} for row in logs(0, 39).to_pylist()]
+    rows = {**chain.rows(0, 39), chain.logs.dataset_version: [_batch(wide, chain.logs)]}
+    writer.rewrite(0, 39, rows, hashes(0, 39))
+    with snapshot(query, chain.versions) as seen, psycopg.connect(query.dsn) as other:
+        batches = seen.batches(chain.logs.dataset_version, 0, 39)
+        next(batches)
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE usename = current_user AND query LIKE %s AND pid <> pg_backend_pid()",
+            (f"%{chain.logs.name}%",),
+        )
+        with pytest.raises(Unavailable, match="while rows were read"):
+            list(batches)
+
+
+def _batch(rows: list[dict[str, Any]], table: HotTable) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=table.schema)
 
 
 def test_a_generation_without_a_hot_table_is_named(query: DataDatabase) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.hot_chain import LOGS_PER_BLOCK, HotChain, blocks, hashes, logs
 from tests.support.shared_data import SharedData, shared_data
-from trace_platform.data import alerts
+from trace_platform.data import alerts, hot_tables
 from trace_platform.data.alerts import Alert
 from trace_platform.data.database import DataDatabase
 from trace_platform.data.hot_tables import Extent, HotTable, HotWriter, trim
@@ -39,7 +39,7 @@ def data(postgres: PostgresServer) -> Iterator[SharedData]:
 
 @pytest.fixture
 def chain(data: SharedData) -> HotChain:
-    return HotChain(DataDatabase(data.writer))
+    return HotChain(DataDatabase(data.writer, dag="ethereum"))
 
 
 @pytest.fixture
@@ -458,6 +458,19 @@ def test_nothing_is_trimmed_when_the_files_hold_something_else(
     assert chain.extent() == Extent(1, 10, 10)
 
 
+def test_a_long_trim_lets_the_writer_in_and_ends_where_the_files_hold_something_else(
+    chain: HotChain, writer: HotWriter, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hot_tables, "_TRIMMED_AT_ONCE", 2)
+    chain.write(writer, 1, 10)
+    with pytest.raises(CommitOvertaken, match="block 6 "):
+        trim(chain.database, chain.versions, 8, [*hashes(1, 5), *hashes(6, 8, "b")])
+    assert_holds(ask, chain, (5, 10, "a"))
+    assert trim(chain.database, chain.versions, 8, hashes(1, 8)) == 4 * (1 + LOGS_PER_BLOCK)
+    assert_holds(ask, chain, (9, 10, "a"))
+    assert chain.extent() == Extent(9, 10, 10)
+
+
 def test_blocks_that_a_shorter_fork_took_away_are_not_trimmed(
     chain: HotChain, writer: HotWriter
 ) -> None:
@@ -497,7 +510,7 @@ def test_hashes_outlive_their_rows_for_as_many_blocks_as_asked(
 
 
 def deep_fork(key: str) -> Alert:
-    return Alert("critical", "deep_reorg", "70 blocks", key, facts={"depth": 70}, dag="ethereum")
+    return Alert("critical", "deep_reorg", "70 blocks", key, facts={"depth": 70})
 
 
 def recorded(chain: HotChain, key: str) -> list[Any]:
@@ -519,6 +532,14 @@ def test_an_alert_of_a_rewrite_that_failed_is_not_recorded(
     with pytest.raises(BadInput, match="unique"):
         writer.rewrite(1, 1, twice, hashes(1, 1), alert=deep_fork("failed"))
     assert recorded(chain, "failed") == []
+
+
+def test_an_alert_that_repeats_odd_characters_is_recorded(chain: HotChain) -> None:
+    facts = {"said": "0x\0", "all": ["\0", {"\0": 1}]}
+    alerts.record(chain.database, Alert("info", "odd", "it said \0", str(uuid4()), facts))
+    found = alerts.recent(chain.database, 1)[0]
+    assert found["message"] == "it said \ufffd"
+    assert found["facts"] == {"said": "0x\ufffd", "all": ["\ufffd", {"\ufffd": 1}]}
 
 
 def test_recent_alerts_are_the_newest_ones(chain: HotChain) -> None:

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from psycopg.rows import dict_row
@@ -416,6 +417,30 @@ def test_a_repair_that_does_not_help_is_given_up(checked: Checked, node: Scripte
         cold.ingest(node.url, PARTITIONS[0])
     assert [a["severity"] for a in checked.alerts()] == ["critical"] * 3
     assert "repairs do not help" in checked.alerts()[-1]["message"]
+
+
+def with_more_gas(table: pa.Table) -> pa.Table:
+    """Every row of it is wrong."""
+    place = table.schema.names.index("gas_used")
+    return table.set_column(place, "gas_used", pc.add(table["gas_used"], 1))
+
+
+def test_a_repair_that_does_not_help_is_given_up_though_each_sample_is_another(
+    checked: Checked, node: ScriptedRpc
+) -> None:
+    cold = checked.cold
+    made_anew = []
+    for _ in range(3):
+        for block in (0, 50):
+            cold.spoil("blocks", block, with_more_gas)
+        task = replace(checked.task(mode="sampled", max_repairs=2), task_id=uuid4())
+        made_anew.append(len(IntegrityCheck().run(task).invalidations))
+        cold.files = {
+            name: [f for f in files if f.partition("_")[2] not in ("0_49.parquet", "50_99.parquet")]
+            for name, files in cold.files.items()
+        }
+        cold.ingest(node.url, PARTITIONS[0])
+    assert [n > 0 for n in made_anew] == [True, True, False]
 
 
 def test_one_table_alone_can_be_checked(checked: Checked) -> None:

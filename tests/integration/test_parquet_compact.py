@@ -121,6 +121,18 @@ def test_after_a_deep_reorg_the_past_comes_from_files_and_the_rest_from_the_tabl
     assert same(tasks, chain, 0, 39, compact(tasks, chain, 0, 39, files))
 
 
+def test_ranges_of_one_table_may_lie_on_both_sides_of_the_seam(
+    tasks: FrameTasks, chain: LinkedChain
+) -> None:
+    chain.write(0, 29)
+    cold = compact(tasks, chain, 0, 9, NOTHING)
+    trim(chain.database, chain.versions, 9, chain.hashes(0, 9))
+    blocks = [chain.inputs(12, 14, NOTHING)[1], chain.inputs(3, 5, cold)[1]]
+    with tasks.task(blocks, []) as task, frames.opened(task) as data, data.actions():
+        found = data.read(1).toArrow()
+    assert sorted(found["block_number"].to_pylist()) == [3, 4, 5, 12, 13, 14]
+
+
 def test_a_task_reads_one_moment_whatever_the_writer_does_meanwhile(
     tasks: FrameTasks, chain: LinkedChain
 ) -> None:

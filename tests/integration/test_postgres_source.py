@@ -21,7 +21,7 @@ from trace_platform.data.database import DataDatabase
 from trace_platform.data.hot_reader import Snapshot, snapshot
 from trace_platform.data.hot_tables import HotTable, HotWriter
 from trace_platform.data.staging import seal, stage_rows
-from trace_platform.domain.errors import BadInput, IncompatibleSchema, StaleFence
+from trace_platform.domain.errors import BadInput, IncompatibleSchema, StaleFence, Unavailable
 from trace_platform.operators.postgres.hot_frames import read_hot, write_hot
 from trace_platform.operators.spark.session import SparkRuntime
 
@@ -194,9 +194,11 @@ def test_a_task_that_wrote_and_was_tried_again_counts_once(
     """Its executor was lost after the rows were stored, before anybody heard of it."""
     table = chain.logs
     staged = writer.stage(table.dataset_version)
-    for spark_task, given in [(1, logs(0, 1)), (2, logs(2, 3)), (3, logs(2, 3))]:
-        stage_rows(chain.database, staged.name, spark_task, [given])
-    seal(chain.database, staged.name, [1, 3])
+    wrote = {
+        spark_task: stage_rows(chain.database, staged.name, spark_task, [given])
+        for spark_task, given in [(1, logs(0, 1)), (2, logs(2, 3)), (3, logs(2, 3))]
+    }
+    seal(chain.database, staged.name, {1: wrote[1], 3: wrote[3]})
     given = {**chain.rows(0, 3), table.dataset_version: staged}
     writer.rewrite(0, 3, given, hashes(0, 3))
     with snapshot(chain.database, chain.versions) as seen:
@@ -230,6 +232,33 @@ def test_staged_rows_that_are_not_sealed_are_not_taken(chain: HotChain, writer: 
     given = {**chain.rows(0, 0), chain.blocks.dataset_version: staged}
     with pytest.raises(BadInput, match="not written to its end"):
         writer.rewrite(0, 0, given, hashes(0, 0))
+
+
+@pytest.mark.parametrize("when", ["between two tasks", "after the seal"])
+def test_staged_rows_that_a_crash_of_postgres_took_are_missed(
+    chain: HotChain, writer: HotWriter, data: SharedData, when: str
+) -> None:
+    """What is not logged is empty after it; so does the owner empty it here."""
+    chain.write(writer, 0, 3)
+    staged = writer.stage(chain.logs.dataset_version)
+
+    def crash() -> None:
+        with psycopg.connect(data.owner) as owner:
+            owner.execute(f"TRUNCATE {staged.name}")
+
+    wrote = {1: stage_rows(chain.database, staged.name, 1, [logs(0, 1, "b")])}
+    if when == "between two tasks":
+        crash()
+    wrote[2] = stage_rows(chain.database, staged.name, 2, [logs(2, 3, "b")])
+    seal(chain.database, staged.name, wrote)
+    if when == "after the seal":
+        crash()
+    given = {**chain.rows(0, 3, "b"), chain.logs.dataset_version: staged}
+    with pytest.raises(Unavailable, match="lost rows"):
+        writer.rewrite(0, 3, given, hashes(0, 3, "b"))
+    with snapshot(chain.database, chain.versions) as seen:
+        assert rows(seen, chain.blocks) == pa.Table.from_batches([blocks(0, 3)])
+        assert rows(seen, chain.logs) == pa.Table.from_batches([logs(0, 3)])
 
 
 def test_no_plan_log_or_error_shows_how_postgres_is_reached(

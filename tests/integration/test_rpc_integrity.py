@@ -291,3 +291,28 @@ def test_a_node_without_the_egress_is_its_own_provider() -> None:
     endpoint = RpcEndpoint("http://127.0.0.1:1/key")
     (only,) = providers("main", endpoint)
     assert (only.name, only.endpoint) == ("main", endpoint)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("finalized", {}),
+        ("finalized", {"number": "zz"}),
+        ("finalized", {"number": 5}),
+        ("eth_getLogs", [{"topics": [1], "logIndex": "0x0", "address": "0x", "data": "0x"}]),
+        ("eth_getLogs", [{"topics": [], "logIndex": "0x0", "address": None, "data": "0x"}]),
+        ("eth_getBlockByNumber", {"number": "0x\0"}),
+    ],
+    ids=str,
+)
+def test_nonsense_of_one_node_does_not_end_the_watch(pools: Pools, asked: str, said: Any) -> None:
+    def nonsense(method: str, params: list[Any], tell: Any) -> Any:
+        if asked not in (method, *params[:1]):
+            return tell
+        return tell | said if method == asked and isinstance(said, dict) else said
+
+    pools.bend("b", nonsense)
+    pools.rounds()
+    assert len(pools.events) == 1
+    expected = [] if asked == "finalized" else ["rpc_contradicts_itself"]
+    assert sorted({code for _, code, _ in pools.told()}) == expected

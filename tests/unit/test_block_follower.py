@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -17,9 +17,11 @@ from tests.support.follower_chain import ForkingChain
 from tests.support.follower_run import Data, Job, opened, rebuilt
 from tests.support.scripted_rpc import Raw, RpcError, ScriptedRpc, scripted_rpc
 from tests.support.shared_data import shared_data
+from trace_platform.data.database import DataDatabase
+from trace_platform.data.hot_tables import trim
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import StaleFence, TaskCanceled, Unavailable, WrongChain
-from trace_platform.operators.block_follower import Config
+from trace_platform.operators.block_follower import Config, following
 from trace_platform.operators.evm import fetch
 from trace_platform.operators.follow import spool
 from trace_platform.operators.follow.alongside import Drained
@@ -300,6 +302,66 @@ def test_a_chain_that_moves_after_it_was_read_is_not_written(world: World) -> No
     world.agrees(job)
 
 
+def test_a_provider_that_lags_behind_a_confirmed_fork_changes_nothing(world: World) -> None:
+    job = world.job()
+    heads: list[str] = []
+    with job.steps() as follower:
+        follower.turn()
+        world.chain.reorg(2, "b")
+
+        def lag(method: str, params: list[Any]) -> None:
+            """The second time that the head is asked for: all confirmations are in."""
+            heads.extend(params[:1] if params[:1] == ["latest"] else [])
+            is_behind = params[:1] == ["latest"] and len(heads) == 2
+            world.chain.view = lambda: world.chain.blocks[: 2 if is_behind else None]
+
+        world.chain.before = lag
+        follower.turn()
+        assert job.said() == [("event", 0, 4)]
+        follower.turn()
+    world.agrees(job)
+
+
+@pytest.mark.parametrize("number", ["-0x5", hex(2**53 + 1), hex(2**70)])
+def test_a_head_whose_number_is_none_is_waited_out(world: World, number: str) -> None:
+    job = world.job(start_block="latest")
+    seen: list[int] = []
+
+    def beyond(method: str, params: list[Any]) -> Any:
+        found = world.chain.answer(method, params)
+        return found | {"number": number} if params[:1] == ["latest"] else found
+
+    with following(replace(job.task(), progress=lambda _, head: seen.append(head))) as follower:
+        follower.begin()
+        world.node.answer = beyond
+        follower.turn()
+        assert seen == []
+        world.node.answer = world.chain.answer
+        follower.turn()
+    world.agrees(job, start=4)
+
+
+def test_a_block_that_says_another_number_replaces_nothing(world: World) -> None:
+    job = world.job()
+
+    def renumbered(method: str, params: list[Any]) -> Any:
+        found = world.chain.answer(method, params)
+        if method == "eth_getBlockByHash":
+            return found | {"number": "0x1", "transactions": []}
+        return [] if method == "eth_getBlockReceipts" else found
+
+    with job.steps() as follower:
+        follower.turn()
+        world.chain.grow()
+        world.node.answer = renumbered
+        follower.turn()
+        assert len(job.rows("blocks")) == 5
+        world.node.answer = world.chain.answer
+        follower.turn()
+    assert job.said() == [("event", 0, 4), ("event", 5, 5)]
+    world.agrees(job)
+
+
 def test_the_same_height_twice_is_seen_at_the_head(world: World) -> None:
     job = world.job()
     with job.steps() as follower:
@@ -392,16 +454,46 @@ def test_a_depth_of_ones_own_counts_instead_of_the_nodes_tag(world: World) -> No
 
 def test_deeper_than_what_is_known_is_rewritten_from_the_oldest_known_block(world: World) -> None:
     job = world.job(hash_window=3)
+    versions = [output.dataset_version for output in job.outputs]
     with job.steps() as follower:
         follower.turn()
-        world.chain.reorg(4, "b")
+        trim(DataDatabase(job.data.dsn), versions, 3, list(enumerate(world.chain.hashes())))
+        world.chain.grow()
+        follower.turn()
+        world.chain.reorg(5, "b")
         follower.turn()
     (alert,) = job.alerts()
     assert alert["facts"]["deeper_than_known"] is True
     assert "integrity_check" in alert["message"]
     hashes = [row["block_hash"] for row in job.rows("blocks")]
-    assert hashes[2:] == world.chain.hashes()[2:]
-    assert [said for said in job.said() if said[0] == "again"] == [("again", 2, 4)]
+    assert hashes == world.chain.hashes()[3:]
+    assert [said for said in job.said() if said[0] == "again"] == [("again", 3, 5)]
+
+
+@pytest.mark.parametrize("depth", [4, 10, 24])
+def test_deeper_than_the_window_is_found_by_the_hashes_of_blocks_that_have_rows(
+    world: World, depth: int
+) -> None:
+    job = world.job(hash_window=3)
+    world.chain.grow(20)
+    with job.steps() as follower:
+        follower.turn()
+        world.chain.reorg(depth, "b")
+        follower.turn()
+    first = world.chain.head - depth + 1
+    assert job.said() == [("event", 0, 24), ("again", first, 24)]
+    world.agrees(job)
+
+
+def test_another_genesis_below_the_window_is_refused_too(world: World) -> None:
+    job = world.job(hash_window=2)
+    with job.steps() as follower:
+        follower.turn()
+        before = job.all_rows()
+        world.chain.reorg(5, "elsewhere", 8)
+        with pytest.raises(WrongChain):
+            follower.turn()
+    assert job.all_rows() == before
 
 
 def test_another_chain_is_refused_and_changes_nothing(world: World) -> None:
@@ -537,6 +629,18 @@ def test_an_event_waits_no_longer_than_it_may(world: World) -> None:
         follower.turn()
         follower.turn()
     assert job.said() == [("event", 0, 4)]
+
+
+def test_an_event_waits_no_longer_than_it_may_while_it_catches_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "_ROWS_PER_CHUNK", 10)
+    world.chain.grow(60)
+    job = world.job(emit_every_blocks=1_000, emit_max_seconds=1e-9, batch_blocks=5)
+    with job.steps() as follower:
+        follower.turn()
+    assert len(job.said()) > 3
+    world.agrees(job)
 
 
 def test_a_reorg_of_blocks_that_wait_is_told_in_order(world: World) -> None:

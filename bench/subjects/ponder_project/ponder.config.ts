@@ -9,7 +9,6 @@ export default createConfig({
     node: {
       id: Number(process.env.REORGS_CHAIN_ID),
       rpc: process.env.REORGS_RPC,
-      pollingInterval: 100,
       disableCache: true,
     },
   },

@@ -40,14 +40,23 @@ def record_in(tx: SyncTx, alert: Alert, database: DataDatabase) -> bool:
         tx,
         severity=alert.severity,
         code=alert.code,
-        message=alert.message,
+        message=_storable(alert.message),
         dedupe_key=alert.dedupe_key,
-        facts=dict(alert.facts),
+        facts=_storable(alert.facts),
         dag=database.dag,
         job=database.job,
         dataset_uuid=alert.dataset_uuid,
     )
     return bool(made)
+
+
+def _storable(value: Any) -> Any:
+    """What a node says may hold a character zero; Postgres has none."""
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, Mapping):
+        return {_storable(key): _storable(each) for key, each in value.items()}
+    return [_storable(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def recent(database: DataDatabase, limit: int) -> list[Row]:

@@ -57,12 +57,21 @@ class ArrowTransaction:
         hint = {StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BATCH_BYTES)}
         with _named_errors(), self._connection.cursor(adbc_stmt_kwargs=hint) as cursor:
             cursor.execute(query)
-            with cursor.fetch_record_batch() as reader:
+            with cursor.fetch_record_batch() as reader, _named_breaks():
                 yield from reader
 
     def append(self, table: str, rows: pa.RecordBatchReader) -> int:
         with _named_errors(), self._connection.cursor() as cursor:
             return int(cursor.adbc_ingest(table, rows, mode="append"))
+
+
+@contextmanager
+def _named_breaks() -> Iterator[None]:
+    """Of a stream that has begun: Arrow tells of its end, in the driver's words."""
+    try:
+        yield
+    except (pa.ArrowException, OSError):
+        raise Unavailable("Postgres data went away while rows were read") from None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from trace_platform.data.columns import copy_types
 from trace_platform.data.sync_queries import SyncTx, load_sync_queries
-from trace_platform.domain.errors import BadInput, IncompatibleSchema
+from trace_platform.domain.errors import BadInput, IncompatibleSchema, Unavailable
 
 _sql = load_sync_queries(__file__)
 BLOCK = "block_number"
@@ -96,13 +96,13 @@ def _check_range(
         )
 
 
-def parts_of(tx: SyncTx, staged: Staged) -> list[int]:
-    """The Spark tasks whose rows count: one that was tried twice may have written twice."""
+def parts_of(tx: SyncTx, staged: Staged) -> tuple[list[int], int]:
+    """The Spark tasks whose rows count, and how many these are: a task that was tried twice may
+    have written twice."""
     found = _sql.staged(tx, name=staged.name)
     if found is None or found["parts"] is None:
         raise BadInput(f"{staged.name} was not written to its end")
-    parts: list[int] = found["parts"]
-    return parts
+    return found["parts"], found["rows"]
 
 
 def move_staged(tx: SyncTx, table: HotTable, staged: Staged, start: int, end: int) -> None:
@@ -112,14 +112,15 @@ def move_staged(tx: SyncTx, table: HotTable, staged: Staged, start: int, end: in
         "staging": sql.Identifier(staged.name),
         "columns": _names(table),
     }
-    parts = (parts_of(tx, staged),)
+    parts, rows = parts_of(tx, staged)
     reach = "SELECT min(block_number), max(block_number) FROM {staging} WHERE spark_task = ANY(%s)"
-    found = tx.execute(sql.SQL(reach).format(**facts), parts).fetchone() or {}
+    found = tx.execute(sql.SQL(reach).format(**facts), (parts,)).fetchone() or {}
     _check_range(table, found["min"], found["max"], start, end)
     move = (
         "INSERT INTO {name} ({columns}) SELECT {columns} FROM {staging} WHERE spark_task = ANY(%s)"
     )
-    tx.execute(sql.SQL(move).format(**facts), parts)
+    if tx.execute(sql.SQL(move).format(**facts), (parts,)).rowcount != rows:
+        raise Unavailable("Postgres data crashed and lost rows that were staged")
     _sql.drop_staging_table(tx, name=staged.name)
 
 
@@ -128,7 +129,7 @@ def read_hashes(tx: SyncTx, hashes: Staged) -> list[tuple[int, bytes]]:
     query = sql.SQL(
         "SELECT DISTINCT block_number, block_hash FROM {} WHERE spark_task = ANY(%s)"
     ).format(sql.Identifier(hashes.name))
-    rows = tx.execute(query, (parts_of(tx, hashes),)).fetchall()
+    rows = tx.execute(query, (parts_of(tx, hashes)[0],)).fetchall()
     return [(row[BLOCK], row["block_hash"]) for row in rows]
 
 

@@ -6,6 +6,7 @@ transaction: rows, hashes, extents, and what is owed to the Dispatcher because o
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -44,6 +45,8 @@ __all__ = ["Alert", "Announcement", "Extent", "HotTable", "HotWriter", "Staged",
 
 _sql = load_sync_queries(__file__)
 Hashes = Sequence[tuple[int, bytes]]
+# Blocks per transaction: of a busy chain that is some seconds.
+_TRIMMED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,29 +253,41 @@ class HotWriter:
 def trim(
     database: DataDatabase, versions: Sequence[UUID], up_to: int, expected_hashes: Hashes
 ) -> int:
-    """In one transaction: rows of blocks up to `up_to` go, and the tables answer from the next one
-    on. How many rows; CommitOvertaken, and nothing changed, when the hash of a block that would
-    go is not the expected one: what the files hold. Doing it again changes nothing."""
-    wanted = list(versions)
-    with (
-        DataConnection(database, "trace-trim") as connection,
-        connection.transaction() as tx,
-    ):
-        _lock_all(tx, wanted)
-        differs = _sql.differing_hash(
-            tx,
-            versions=wanted,
-            up_to=up_to,
-            numbers=[number for number, _ in expected_hashes],
-            hashes=[value for _, value in expected_hashes],
+    """Rows of blocks up to `up_to` go, and the tables answer from the next one on; some at a time,
+    so that the writer never waits long. How many rows. CommitOvertaken when the hash of a block
+    that would go is not the expected one, what the files hold: it stays, with all after it. Doing
+    it again changes nothing."""
+    wanted, expected, rows = list(versions), sorted(expected_hashes), 0
+    with DataConnection(database, "trace-trim") as connection:
+        while True:
+            with connection.transaction() as tx:
+                gone = _trim_some(tx, wanted, up_to, expected)
+            if gone is None:
+                return rows
+            rows += gone
+
+
+def _trim_some(tx: SyncTx, versions: list[UUID], up_to: int, expected: Hashes) -> int | None:
+    """The lowest of the blocks. How many rows; None: no block is left."""
+    extents = [(row["dataset_version"], row["first_block"]) for row in _lock_all(tx, versions)]
+    start = min([first for _, first in extents if first is not None], default=up_to + 1)
+    if start > up_to:
+        return None
+    end = min(up_to, start + _TRIMMED_AT_ONCE - 1)
+    part = expected[bisect_left(expected, (start,)) : bisect_left(expected, (end + 1,))]
+    differs = _sql.differing_hash(
+        tx,
+        versions=versions,
+        up_to=end,
+        numbers=[number for number, _ in part],
+        hashes=[value for _, value in part],
+    )
+    if differs is not None:
+        raise CommitOvertaken(
+            f"block {differs} is not what the files hold: it was not trimmed", block=differs
         )
-        if differs is not None:
-            raise CommitOvertaken(
-                f"block {differs} is not what the files hold: nothing was trimmed",
-                block=differs,
-            )
-        gone = sum(_delete_up_to(tx, version, up_to) for version in wanted)
-        _sql.raise_first_block(tx, versions=wanted, up_to=up_to)
+    gone = sum(_delete_up_to(tx, version, first, end) for version, first in extents)
+    _sql.raise_first_block(tx, versions=versions, up_to=end)
     return gone
 
 
@@ -340,6 +355,7 @@ def _changed_from(
     return {row["dataset_version"]: row["changed_from"] for row in rows}
 
 
-def _delete_up_to(tx: SyncTx, version: UUID, up_to: int) -> int:
-    query = sql.SQL("DELETE FROM {} WHERE block_number <= %s")
-    return tx.execute(query.format(sql.Identifier(table_name(version))), (up_to,)).rowcount
+def _delete_up_to(tx: SyncTx, version: UUID, start: int | None, end: int) -> int:
+    # From the first row on: before it lie those that were trimmed and not vacuumed yet.
+    query = sql.SQL("DELETE FROM {} WHERE block_number BETWEEN %s AND %s")
+    return tx.execute(query.format(sql.Identifier(table_name(version))), (start, end)).rowcount

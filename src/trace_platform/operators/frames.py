@@ -127,7 +127,9 @@ class Frames:
 
     def _hot_and_cold(self, given: Sequence[TaskInput]) -> DataFrame:
         origin = _origin(given[0])
-        parts = self._hot.parts(given[0], scope.ranges(given))
+        files = list(dict.fromkeys(uri for each in given for uri in each.files))
+        whole = given[0].model_copy(update={"files": files})
+        parts = self._hot.parts(whole, scope.ranges(given))
         self._read_bytes[given[0].input_index] += parts.hot_bytes
         found = self._footers(parts.cold_files, origin, given[0].input_index)
         if not found:

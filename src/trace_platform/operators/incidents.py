@@ -28,9 +28,9 @@ def last_hot_block(database: DataDatabase, dataset_uuid: UUID) -> int | None:
     return row["last_block"] if row else None
 
 
-def count_others(database: DataDatabase, watch: str, incident: str) -> int:
-    """How many other incidents a watch had: alerts whose dedupe_key begins with it."""
-    return int(_ask(database, "count_incidents", watch=watch, incident=incident))
+def count_others(database: DataDatabase, watch: str, own: str) -> int:
+    """How many others than `own` a watch had, by what follows it in a dedupe_key, up to a colon."""
+    return int(_ask(database, "count_others", watch=watch, own=own))
 
 
 class Incidents:

@@ -1,6 +1,6 @@
--- name: count_incidents$
-SELECT count(*) FROM alert_events
- WHERE starts_with(dedupe_key, :watch) AND dedupe_key <> :incident;
+-- name: count_others$
+SELECT count(DISTINCT split_part(substr(dedupe_key, length(:watch) + 1), ':', 1)) FROM alert_events
+ WHERE starts_with(dedupe_key, :watch) AND NOT starts_with(dedupe_key, :watch || :own);
 
 -- name: count_ended$
 SELECT count(*) FROM alert_events

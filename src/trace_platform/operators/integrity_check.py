@@ -47,7 +47,7 @@ class Config(OperatorConfig):
     roots: bool = False
     # Below the head, where the node does not know what is final.
     finality_blocks: int = Field(default=64, ge=0)
-    # The same blocks are made anew this often at most.
+    # A partition is made anew this often at most.
     max_repairs: int = Field(default=3, ge=1)
 
 
@@ -270,7 +270,7 @@ def _tell(task: TaskContext, config: Config, wrong: Wrong, finalized: int) -> bo
     """Whether it is worth making anew: a producer that makes the same mistake again and again
     would be kept at it for ever."""
     database = task.data()
-    is_given_up = count_others(database, wrong.watch, wrong.incident) >= config.max_repairs
+    is_given_up = count_others(database, wrong.watch, wrong.files) >= config.max_repairs
     record(database, wrong.alert(finalized, is_given_up=is_given_up))
     for finding in wrong.findings[:20]:
         task.log.error(

@@ -63,7 +63,7 @@ class Member:
         found = self._client.call("eth_getLogs", {"blockHash": "0x" + block_hash.hex()})
         try:
             return sorted(_log(each) for each in found)
-        except (KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise MalformedBlock(f"{self.name} answers eth_getLogs with no logs") from None
 
     def first_said(self, block: int, block_hash: bytes) -> bytes:

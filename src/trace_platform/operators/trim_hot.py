@@ -18,8 +18,8 @@ from trace_platform.operators.hot_input import open_snapshot
 from trace_platform.operators.parquet_input import Footer, footers
 from trace_platform.wire.task import TaskInput
 
-# In one transaction; what is left goes with the next task.
-_MOST_BLOCKS = 1_000_000
+# At a time; what is left goes with the next task.
+_MOST_BLOCKS = 100_000
 
 
 def trim_committed(

@@ -153,6 +153,8 @@ async def test_a_function_gets_all_that_it_needs(calling: Driven, function: Func
         "files": [],
         "where": None,
         "invalidation": None,
+        "table": False,
+        "trigger": True,
     }
     # Nothing of the contract is missing, and what is more is ours.
     contract = {

@@ -42,6 +42,8 @@ class Announcer:
         self._waiting_since = self._waiting_since or self._now()
         if self._waiting_blocks >= self._every_blocks:
             self.flush(blocks.end)
+        else:
+            self.send_when_due(blocks.end)
 
     def send_when_due(self, last_block: int | None) -> None:
         since = self._waiting_since

@@ -14,6 +14,8 @@ from trace_platform.operators.evm.rpc import AnswerTooLarge, RpcClient
 from trace_platform.operators.follow.alongside import Alongside
 
 T = TypeVar("T")
+# More than a heartbeat can say.
+_HIGHEST = 2**53
 
 
 class Chain:
@@ -63,8 +65,13 @@ class Chain:
         """As most of the pool's providers have them."""
         return _hashes(self._ask(lambda: self._majority.headers(numbers)))
 
-    def block(self, block_hash: bytes) -> Chunk:
-        return self._ask(lambda: self._fetcher.block_by_hash(block_hash))
+    def block(self, header: Header) -> Chunk:
+        chunk = self._ask(lambda: self._fetcher.block_by_hash(header.hash))
+        # By its hash it may come with any number, and all rows from that number on would go.
+        found = chunk.blocks["block_number"][0].as_py()
+        if found != header.number:
+            raise MalformedBlock(f"block {header.number} says that it is block {found}")
+        return chunk
 
     def chunks(self, blocks: BlockRange, *, by_hash: bool) -> Generator[Chunk, None, None]:
         return self._alongside.each(lambda: self._fetcher.chunks(blocks, by_hash=by_hash))
@@ -83,10 +90,17 @@ def _header(client: RpcClient, tag: str) -> Header:
     if found is None:
         raise RpcUnreachable(f"{client.endpoint} has no {tag} block (yet)")
     try:
-        number = int(found["number"], 16)
+        number = _number(found["number"])
         return Header(number, _hash(found["hash"]), _hash(found["parentHash"]))
     except (TypeError, KeyError, ValueError):
         raise MalformedBlock(f"the answer for the {tag} block is not a block") from None
+
+
+def _number(text: str) -> int:
+    number = int(text, 16)
+    if not 0 <= number <= _HIGHEST:
+        raise ValueError("no block has such a number")
+    return number
 
 
 def _hash(text: str) -> bytes:

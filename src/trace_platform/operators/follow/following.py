@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Literal
 from uuid import UUID
 
-from trace_platform.data.hot_tables import Extent, HotWriter
+from trace_platform.data.hot_tables import HotWriter
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
 from trace_platform.operators.contract import OperatorLog
@@ -81,7 +81,8 @@ class Following:
     def begin(self) -> None:
         """Take over what the attempt before this one left."""
         extent = self._writer.take_over()
-        self._window = self._known(extent)
+        if extent.last_block is not None:
+            self._window = self._known(extent.last_block)
         self._announcer.flush(self.last_block)
         self._log.info("taken_over", first=extent.first_block, last=extent.last_block)
 
@@ -107,11 +108,9 @@ class Following:
         """Send what waits for more."""
         self._announcer.flush(self.last_block)
 
-    def _known(self, extent: Extent) -> Window:
-        if extent.last_block is None:
-            return Window(self._hash_window)
-        oldest = max(extent.last_block - self._hash_window + 1, 0)
-        return Window(self._hash_window, self._writer.hashes(oldest, extent.last_block))
+    def _known(self, last: int) -> Window:
+        oldest = max(last - self._hash_window + 1, 0)
+        return Window(self._hash_window, self._writer.hashes(oldest, last))
 
     def _look(self) -> bool:
         """Whether something was written."""
@@ -124,7 +123,7 @@ class Following:
         if last is None:
             return self._start(head)
         if head.number == last + 1 and head.parent_hash == last_hash:
-            return self._append(self._chain.block(head.hash))
+            return self._append(self._chain.block(head))
         if head.number > last + 1:
             return self._catch_up(last + 1, head)
         if head.number <= last and self._window.get(head.number) in (head.hash, None):
@@ -170,20 +169,44 @@ class Following:
         last = self._window.last
         assert last is not None
         self._chain.check_identity()
-        fork = find_fork(self._window, min(last, head.number), self._chain.hashes)
-        if fork is None:
+        found = self._confirmed(min(last, head.number))
+        if found is None:
             return False
-        refuse_another_genesis(fork)
-        if not self._confirmations.has(fork, self._window):
-            return False
+        fork, window = found
         # Asked again: a node in the middle of a reorg has a new block at a time.
         newest = self._chain.head().number
-        self._replace(fork, last, min(newest, last + self._repair_ahead))
+        if newest < fork.start:
+            raise ChainMoved(f"block {fork.start} is gone")
+        self._replace(fork, window, last, min(newest, last + self._repair_ahead))
         return True
 
-    def _replace(self, fork: Fork, last: int, end: int) -> None:
+    def _confirmed(self, top: int) -> tuple[Fork, Window] | None:
+        """A fork that is one, however deep, and the hashes that it was found among."""
+        window = self._window
+        while (fork := self._fork(window, top)) is not None:
+            older = None if fork.parent is not None else self._older(window)
+            if older is None:
+                return fork, window
+            window, top = older, fork.start
+        return None
+
+    def _fork(self, window: Window, top: int) -> Fork | None:
+        fork = find_fork(window, top, self._chain.hashes)
+        if fork is None:
+            return None
+        refuse_another_genesis(fork)
+        return fork if self._confirmations.has(fork, window) else None
+
+    def _older(self, window: Window) -> Window | None:
+        """The hashes up to the window's oldest block: those of blocks that have rows are kept
+        however old they are. None: there is none before it."""
+        assert window.oldest is not None
+        older = self._known(window.oldest)
+        return None if older.oldest == window.oldest else older
+
+    def _replace(self, fork: Fork, window: Window, last: int, end: int) -> None:
         with Spool() as spool:
-            read_whole(self._chain, self._window, fork, end, spool)
+            read_whole(self._chain, window, fork, end, spool)
             reorg = Reorg(
                 fork,
                 last,

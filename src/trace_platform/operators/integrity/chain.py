@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -105,10 +106,10 @@ class Chain:
             found = client.call("eth_getBlockByNumber", "finalized", False)
         except RpcUnreachable:
             found = None  # some refuse the tag; one that is away refuses the next call, too
-        number = found["number"] if isinstance(found, dict) else None
+        number = found.get("number") if isinstance(found, dict) else None
         if number is None:
-            return max(int(client.call("eth_blockNumber"), 16) - depth, -1)
-        return int(number, 16)
+            return max(_number(client.call("eth_blockNumber")) - depth, -1)
+        return _number(number)
 
     def _prove(self, numbers: Sequence[int], rows: Rows) -> None:
         """No other blocks than these lie between the first and the last of them."""
@@ -166,6 +167,13 @@ def rows_of(rows: pa.Table, blocks: BlockRange) -> pa.Table:
     numbers = rows["block_number"].to_numpy()
     start, end = numbers.searchsorted([blocks.start, blocks.end + 1])
     return rows.slice(start, end - start)
+
+
+def _number(said: Any) -> int:
+    try:
+        return int(said, 16)
+    except (TypeError, ValueError):
+        raise MalformedBlock("a block's number is no number") from None
 
 
 def _same(number: int, what: str, said: str, computed: bytes) -> None:

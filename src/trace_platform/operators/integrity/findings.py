@@ -50,13 +50,18 @@ class Wrong:
 
     @property
     def watch(self) -> str:
-        """Of the same blocks of the same dataset, whichever files hold them."""
-        return f"integrity:{self.partition.given.dataset_version}:{self.blocks.key}:"
+        """Of a partition, which is made anew as a whole, whichever files hold it and whichever
+        of its blocks were looked at."""
+        return f"integrity:{self.partition.given.dataset_version}:{self.partition.blocks.key}:"
+
+    @property
+    def files(self) -> str:
+        """Of the watch: other files are another one, the first were repaired, and not well."""
+        return hashlib.sha256(self.partition.location.encode()).hexdigest()[:16]
 
     @property
     def incident(self) -> str:
-        """Other files are another incident: the first was repaired, and not well."""
-        return self.watch + hashlib.sha256(self.partition.location.encode()).hexdigest()[:16]
+        return f"{self.watch}{self.files}:{self.blocks.key}"
 
     def invalidation(self) -> Invalidation:
         """The same one in every attempt of a task."""

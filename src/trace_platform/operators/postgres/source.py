@@ -102,8 +102,9 @@ class HotTableReader(DataSourceReader):
 
 
 class _Staged(WriterCommitMessage):
-    def __init__(self, spark_task: int) -> None:
+    def __init__(self, spark_task: int, rows: int) -> None:
         self.spark_task = spark_task
+        self.rows = rows
 
 
 class StagingWriter(DataSourceArrowWriter):
@@ -117,11 +118,11 @@ class StagingWriter(DataSourceArrowWriter):
         context = TaskContext.get()
         assert context is not None
         spark_task = context.taskAttemptId()
-        staging.stage_rows(self._database, self._name, spark_task, iterator)
-        return _Staged(spark_task)
+        rows = staging.stage_rows(self._database, self._name, spark_task, iterator)
+        return _Staged(spark_task, rows)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        done = [each.spark_task for each in messages if isinstance(each, _Staged)]
+        done = {each.spark_task: each.rows for each in messages if isinstance(each, _Staged)}
         staging.seal(self._database, self._name, done)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
