@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import structlog
 
+from trace_platform.dispatcher.build_stage import build_stage
 from trace_platform.dispatcher.cut_over import cut_over
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
@@ -29,7 +30,8 @@ async def _end(state: Database, deploy: Row) -> int:
     async with state.transaction() as tx:
         await dags.lock_deploys(tx, deploy["org_id"])
         await generations.lock_routing(tx)
-        if await deploys.hold(tx, deploy["id"]) is None:
+        held = await deploys.hold(tx, deploy["id"])
+        if held is None:
             return 0
         # Looked at again: nothing is routed now, so nothing can come of what is done.
         left = await generations.unfinished(tx, deploy["building"])
@@ -38,6 +40,9 @@ async def _end(state: Database, deploy: Row) -> int:
             if left.failed > 1:
                 error += f", and {left.failed - 1} more"
             await give_up(tx, deploy, "Failed", error)
+        elif left.done and held["waiting"]:
+            await build_stage(tx, held, held["waiting"])
+            return 0
         elif left.done:
             await cut_over(tx, deploy["id"])
         else:

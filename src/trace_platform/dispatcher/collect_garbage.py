@@ -41,8 +41,9 @@ _ATTEMPT = re.compile(r"(?P<attempt>[1-9][0-9]{0,8})(?:/|\.jsonl$)")
 
 # Places that are looked at with one question to the database.
 _TOGETHER = 500
-# Attempts that are swept in one transaction.
+# Attempts that one dispatcher sweeps at a time, and how long nobody else does.
 _SWEPT = 100
+_SWEEP_S = 600.0
 
 Why = Literal["not_committed", "not_published", "stray", "delivery", "log"]
 
@@ -102,11 +103,15 @@ async def sweep_attempts(me: Collecting) -> list[GarbageItem]:
     deleted: list[GarbageItem] = []
     swept = _SWEPT
     while swept == _SWEPT:
-        # Forgotten after it is deleted: a crash here repeats the deletion.
         async with me.state.transaction() as tx:
-            attempts = await garbage.due_leftovers(tx, me.grace_s, _SWEPT)
-            for due in await _left_by(tx, me, attempts):
-                deleted += await _delete(me, due, dry_run=False)
+            attempts = await garbage.due_leftovers(tx, me.grace_s, _SWEPT, _SWEEP_S)
+            left = await _left_by(tx, me, attempts)
+        # The store may be slow, and no transaction waits for it. Forgotten after it is deleted: a
+        # crash here repeats the deletion.
+        for due in left:
+            due.there = await asyncio.to_thread(files_below, me.store, due.place)
+            deleted += await _delete(me, due, dry_run=False)
+        async with me.state.transaction() as tx:
             await garbage.forget_leftovers(tx, attempts)
         swept = len(attempts)
     return deleted
@@ -155,8 +160,6 @@ async def _left_by(tx: Tx, me: Collecting, attempts: Sequence[Attempt]) -> list[
         for batch, place in sorted(batches.items())
         if batch not in published
     ]
-    for each in due:
-        each.there = await asyncio.to_thread(files_below, me.store, each.place)
     return due
 
 
@@ -213,6 +216,8 @@ def _judge_task(
                 judged.due.append(_Due(location, "stray", own, strays))
         elif verdicts[task_id, attempt].over:
             judged.due.append(_Due(location, "not_committed", own))
+        elif verdicts[task_id, attempt].forgotten:
+            judged.unknown.add(location)
 
 
 def _judge_delivery(

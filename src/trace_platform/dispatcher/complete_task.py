@@ -37,6 +37,7 @@ Committed = dict[tuple[Generation, str], UUID]
 
 # Another version of the DAG took the place of the task's.
 SUPERSEDED = "superseded"
+CANCELED = "canceled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +139,14 @@ def _as_wanted(task: Row, request: CompleteRequest) -> CompleteRequest:
 
     What a version that gave way still reports commits nothing: it can never become current. An
     attempt that stopped because its version had given way, which counts again by now, was
-    interrupted.
+    interrupted. One that was to be canceled and did nothing was: it has no parts.
     """
     nothing: dict[str, Any] = {"events": [], "outputs": [], "invalidations": [], "split": []}
     if task["superseded"]:
         ended = {"status": "Canceled", "error_code": SUPERSEDED}
         return request.model_copy(update=nothing | ended)
+    if request.split and task["cancel_requested_at"] is not None:
+        return request.model_copy(update=nothing | {"status": "Canceled", "error_code": CANCELED})
     wanted = task["cancel_requested_at"] is None and task["drain_requested_at"] is not None
     if request.status == "Canceled" and wanted:
         again = {"status": "Failed", "interrupted": True, "retryable": True}
@@ -182,10 +185,12 @@ async def _repeated_or_stale(tx: Tx, requests: Sequence[CompleteRequest]) -> Err
 
 
 def _is_answer(ended: Row | None, request: CompleteRequest) -> bool:
-    """Whether the attempt ended by this very report: one that was superseded, as Canceled."""
+    """Whether the attempt ended by this very report: one that was superseded, or to be canceled
+    before it was split, as Canceled."""
     if ended is None:
         return False
-    canceled = ended["outcome"] == "Canceled" and ended["error_code"] == SUPERSEDED
+    code = CANCELED if request.split else SUPERSEDED
+    canceled = ended["outcome"] == "Canceled" and ended["error_code"] in (code, SUPERSEDED)
     return bool(ended["outcome"] == request.status or canceled)
 
 

@@ -5,11 +5,12 @@ When there is nothing to build it is active at once; else `advance_deploys` has 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 from trace_platform.dispatcher.adopt_generations import adopt_generations
+from trace_platform.dispatcher.build_stage import build_stage
 from trace_platform.dispatcher.check_dag import BUILT_IN
 from trace_platform.dispatcher.cut_over import cut_over
 from trace_platform.dispatcher.find_change import publish_metadata
@@ -159,10 +160,28 @@ async def _begin(tx: Tx, org_id: UUID, dag_name: str, active: UUID | None, versi
     # Of generations that an earlier version had, and this one has again.
     await generations.revive_tasks(tx, building)
     await generations.subscribe(tx, org_id)
-    await generations.owe_missing(tx, building, deploy_id)
     # With no version before it there is nothing that could be seen half-built.
-    if active is None or (await generations.unfinished(tx, building)).done:
+    if active is None:
+        await generations.owe_missing(tx, building, deploy_id)
         await cut_over(tx, deploy_id)
+    elif await _is_built(tx, org_id, deploy_id):
+        await cut_over(tx, deploy_id)
+    return await _found(tx, org_id, deploy_id)
+
+
+async def _is_built(tx: Tx, org_id: UUID, deploy_id: UUID) -> bool:
+    """Whether there was nothing to do; else what comes first has begun."""
+    deploy = await _found(tx, org_id, deploy_id)
+    waiting: Sequence[UUID] = deploy["building"]
+    done = True
+    while waiting and done:
+        waiting = await build_stage(tx, deploy, waiting)
+        done = (await generations.unfinished(tx, deploy["building"])).done
+        deploy = await _found(tx, org_id, deploy_id)
+    return done
+
+
+async def _found(tx: Tx, org_id: UUID, deploy_id: UUID) -> Row:
     deploy = await deploys.get(tx, org_id, deploy_id)
     assert deploy is not None, "it was just begun"
     return deploy

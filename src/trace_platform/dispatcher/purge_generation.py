@@ -34,6 +34,7 @@ _SAID = {
     "active": "the active version of DAG '{}' has it",
     "building": "a deploy of DAG '{}' is building it",
     "read": "{} reads it",
+    "cold": "it alone holds what has left the table of {}",
     "task": "task {} needs it",
 }
 

@@ -53,6 +53,11 @@ async def hold(tx: Tx, deploy_id: UUID) -> Row | None:
     return row
 
 
+async def set_waiting(tx: Tx, deploy_id: UUID, waiting: Sequence[UUID]) -> None:
+    """Those of what it builds whose turn is still to come."""
+    await _sql.set_waiting(tx, id=deploy_id, waiting=list(waiting))
+
+
 async def finish(tx: Tx, deploy_id: UUID, status: Ended, error: str | None = None) -> None:
     await _sql.finish(tx, id=deploy_id, status=status, error=error)
 

@@ -14,6 +14,9 @@ SELECT * FROM deploys WHERE org_id = :org_id AND dag_name = :dag_name AND status
 -- The row stays locked: of two that would end it, one finds it ended.
 SELECT * FROM deploys WHERE id = :id AND status = 'Building' FOR UPDATE;
 
+-- name: set_waiting!
+UPDATE deploys SET waiting = :waiting WHERE id = :id;
+
 -- name: finish!
 UPDATE deploys SET status = :status, error = :error, ended_at = clock_timestamp()
  WHERE id = :id AND status = 'Building';

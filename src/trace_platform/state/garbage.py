@@ -15,7 +15,8 @@ Attempt = tuple[UUID, int]
 
 
 class Verdict(NamedTuple):
-    """Over: its fence is lost for good. Forgotten: its task is history that was pruned."""
+    """Over: its fence is lost for good. Forgotten: its task is not on record, and unless it is
+    over too it never was."""
 
     over: bool
     forgotten: bool
@@ -34,9 +35,9 @@ async def close_late(tx: Tx, grace_s: float) -> int:
     return closed
 
 
-async def due_leftovers(tx: Tx, grace_s: float, limit: int) -> list[Attempt]:
-    """Locked until the transaction ends; what another has is passed over."""
-    rows = await _sql.due_leftovers(tx, grace_s=grace_s, limit=limit)
+async def due_leftovers(tx: Tx, grace_s: float, limit: int, lease_s: float) -> list[Attempt]:
+    """The caller's for so long; what another has is passed over."""
+    rows = await _sql.due_leftovers(tx, grace_s=grace_s, limit=limit, lease_s=lease_s)
     return [(row["task_id"], row["attempt"]) for row in rows]
 
 

@@ -15,12 +15,16 @@ UPDATE tasks SET reaped_at = NULL
 
 -- name: due_leftovers
 -- Attempts that ended without success long enough ago, and whose fence is lost: it never holds again,
--- so nothing of theirs is ever committed.
-SELECT l.task_id, l.attempt FROM leftovers l LEFT JOIN tasks t ON t.id = l.task_id
- WHERE l.ended_at < (SELECT clock_timestamp() - make_interval(secs => :grace_s))
-   AND (t.id IS NULL OR t.attempt > l.attempt
-        OR t.status <> 'Running' AND t.reaped_at IS NULL)
- ORDER BY l.ended_at LIMIT :limit FOR UPDATE OF l SKIP LOCKED;
+-- so nothing of theirs is ever committed. They are the caller's for a while.
+UPDATE leftovers o SET taken_until = clock_timestamp() + make_interval(secs => :lease_s)
+  FROM (SELECT l.task_id, l.attempt FROM leftovers l LEFT JOIN tasks t ON t.id = l.task_id
+         WHERE l.ended_at < (SELECT clock_timestamp() - make_interval(secs => :grace_s))
+           AND l.taken_until <= clock_timestamp()
+           AND (t.id IS NULL OR t.attempt > l.attempt
+                OR t.status <> 'Running' AND t.reaped_at IS NULL)
+         ORDER BY l.ended_at LIMIT :limit FOR UPDATE OF l SKIP LOCKED) due
+ WHERE o.task_id = due.task_id AND o.attempt = due.attempt
+RETURNING o.task_id, o.attempt;
 
 -- name: forget_leftovers!
 DELETE FROM leftovers l USING unnest(:task_ids::uuid[], :attempts::integer[]) AS g (task_id, attempt)
@@ -38,9 +42,12 @@ SELECT t.id, t.org_id, (o->>'dataset_uuid')::uuid, (o->>'dataset_version')::uuid
 
 -- name: judge_attempts
 -- Whether each of these attempts is over for good. One that is not on record though its task is
--- belongs to nobody we know: it counts as not over.
+-- belongs to nobody we know: it counts as not over. So does a task that is not on record though none
+-- so new was ever forgotten.
 SELECT g.task_id, g.attempt, t.id IS NULL AS forgotten,
-       CASE WHEN t.id IS NULL THEN g.task_id < uuid7_at(m.before)
+       CASE WHEN t.id IS NULL
+            THEN coalesce(g.task_id <= (SELECT forgotten_to FROM garbage_walk), false)
+                 AND g.task_id < uuid7_at(m.before)
             WHEN t.attempt = g.attempt AND (t.status = 'Running' OR t.reaped_at IS NOT NULL) THEN false
             ELSE coalesce(a.ended_at < m.before, false) END AS over
   FROM (SELECT clock_timestamp() - make_interval(secs => :grace_s) AS before) m

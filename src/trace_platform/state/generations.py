@@ -90,6 +90,12 @@ async def subscribe(tx: Tx, org_id: UUID) -> None:
     await _sql.subscribe(tx, org_id=org_id)
 
 
+async def edges_within(tx: Tx, generation_ids: Sequence[UUID]) -> list[Row]:
+    """Which of these each of them is made of, None for any other, and whether that wakes it."""
+    rows: list[Row] = await _sql.edges_within(tx, generation_ids=list(generation_ids))
+    return rows
+
+
 async def owe_missing(
     tx: Tx, generation_ids: Sequence[UUID], again: UUID | None = None
 ) -> dict[UUID, int]:

@@ -20,10 +20,10 @@ UPDATE generations SET fingerprint = :fingerprint WHERE id = :id;
 -- name: edges_elsewhere
 -- Who reads whom, as far as the reader is of another DAG.
 SELECT DISTINCT g.dag_name AS reader_dag, g.job_name AS reader_job, d.dag_name, d.job_name
-  FROM subscriptions s
+  FROM (SELECT generation_id, dataset_uuid FROM subscriptions WHERE org_id = :org_id
+        UNION SELECT generation_id, dataset_uuid FROM reads WHERE org_id = :org_id) s
   JOIN generations g ON g.id = s.generation_id AND g.dag_name <> :dag_name
-  JOIN datasets d ON d.uuid = s.dataset_uuid
- WHERE s.org_id = :org_id;
+  JOIN datasets d ON d.uuid = s.dataset_uuid;
 
 -- name: kept
 -- The generations of a DAG whose data is there.
@@ -70,19 +70,22 @@ DELETE FROM subscriptions WHERE org_id = :org_id;
 
 -- name: subscribe!
 -- What is routed where, from the versions that are active or being built. Of a version that is being
--- built, and of what it replaces, the edges that lead into the part that is rebuilt are held.
+-- built, and of what it replaces, the edges that lead into the part that is rebuilt are held; and all
+-- of those whose turn has not come.
 WITH live AS MATERIALIZED (
     SELECT a.dag_name, a.dag_version_id, v.job_id, v.generation_id,
            b.id IS NOT NULL AND NOT EXISTS (
                SELECT FROM dag_version_jobs n
-                WHERE n.dag_version_id = b.to_version AND n.generation_id = v.generation_id) AS changes
+                WHERE n.dag_version_id = b.to_version AND n.generation_id = v.generation_id) AS changes,
+           false AS waits
       FROM active_dags a
       JOIN dag_version_jobs v ON v.dag_version_id = a.dag_version_id
       LEFT JOIN deploys b ON b.org_id = a.org_id AND b.dag_name = a.dag_name
                          AND b.status = 'Building'
      WHERE a.org_id = :org_id
     UNION ALL
-    SELECT b.dag_name, b.to_version, v.job_id, v.generation_id, true
+    SELECT b.dag_name, b.to_version, v.job_id, v.generation_id, true,
+           v.generation_id = ANY(b.waiting)
       FROM deploys b
       JOIN dag_version_jobs v ON v.dag_version_id = b.to_version
                              AND v.generation_id = ANY(b.building)
@@ -105,7 +108,7 @@ WITH live AS MATERIALIZED (
 ), found AS MATERIALIZED (
     SELECT coalesce(o.version, e.current_version) AS dataset_version, e.generation_id, e.input_index,
            e.dataset_uuid, e.job_id, e.filter, e.trigger,
-           e.changes AND NOT coalesce(p.changes, false) AS held
+           e.waits OR e.changes AND NOT coalesce(p.changes, false) AS held
       FROM edges e
       LEFT JOIN producers p ON p.dag_version_id = e.dag_version_id AND p.name = e.own_producer
       LEFT JOIN dataset_versions o ON o.generation_id = p.generation_id
@@ -121,6 +124,16 @@ INSERT INTO subscriptions (dataset_version, generation_id, input_index, org_id, 
                            filter, held)
 SELECT dataset_version, generation_id, input_index, :org_id, dataset_uuid, job_id, filter, held
   FROM found WHERE trigger;
+
+-- name: edges_within
+-- Of these generations: which of them each is made of (none: of another), and whether that wakes it.
+SELECT e.generation_id, v.generation_id AS above, e.trigger
+  FROM (SELECT generation_id, dataset_version, true AS trigger FROM subscriptions
+         WHERE generation_id = ANY(:generation_ids)
+        UNION SELECT generation_id, dataset_version, false FROM reads
+         WHERE generation_id = ANY(:generation_ids)) e
+  LEFT JOIN dataset_versions v ON v.version = e.dataset_version
+                              AND v.generation_id = ANY(:generation_ids);
 
 -- name: owe_missing
 -- What these generations were never given of what their inputs hold now is owed to the router: the

@@ -13,6 +13,10 @@ WITH old AS MATERIALIZED (
      ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED
 ), attempts AS (
     DELETE FROM task_attempts a USING old WHERE a.task_id = old.id
+), noted AS (
+    UPDATE garbage_walk
+       SET forgotten_to = greatest(forgotten_to, (SELECT id FROM old ORDER BY id DESC LIMIT 1))
+     WHERE EXISTS (SELECT FROM old)
 )
 DELETE FROM tasks t USING old WHERE t.id = old.id;
 

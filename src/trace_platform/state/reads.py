@@ -12,6 +12,11 @@ from trace_platform.state import datasets
 _sql = load_queries(__file__)
 
 Given = dict[str, Any]
+# A version of a dataset that an input is read from.
+Place = tuple[UUID, Given]
+
+# Partitions that leave a table with one task: a token lists their files.
+_LEAVE = 10
 
 
 async def add(tx: Tx, tasks: Sequence[Row]) -> None:
@@ -56,19 +61,23 @@ async def with_files(tx: Tx, tasks: Sequence[Row]) -> list[list[Given]]:
     plain = [g for g in every if g.get("trigger", True) and g["dataset_version"] not in tables]
     for given, files in zip(plain, await datasets.files_of_inputs(tx, plain), strict=True):
         given["files"] = files
-    places: list[tuple[UUID, Given, Given]] = []
+    places: list[Place] = []
+    leaving: list[Place] = []
     for task, each in zip(tasks, inputs, strict=True):
         for given in each:
             if (table := tables.get(given["dataset_version"])) is not None:
                 given |= {"table": True, "files": []}
-                wanted = _from_table_start(given, table)
-                if (cold := await _cold(tx, task, wanted, table)) is not None:
-                    places.append((cold, wanted, given))
+                if (cold := await _cold(tx, task, given, table)) is not None:
+                    places.append((cold, given))
+                if _may_trim(given, table):
+                    leaving.append((table["cold_version"], given))
             elif not given.get("trigger", True):
-                places.append((UUID(given["dataset_version"]), given, given))
-    found = await _files(tx, [(version, wanted) for version, wanted, _ in places])
-    for (_, _, given), files in zip(places, found, strict=True):
+                places.append((UUID(given["dataset_version"]), given))
+    for (_, given), files in zip(places, await _files(tx, places), strict=True):
         given["files"] = files
+    starts = [tables[given["dataset_version"]]["table_start"] for _, given in leaving]
+    for (_, given), files in zip(leaving, await _leaving(tx, leaving, starts), strict=True):
+        given["files"] = files + given["files"]
     return inputs
 
 
@@ -94,18 +103,32 @@ async def _cold(tx: Tx, task: Row, given: Given, table: Row) -> UUID | None:
     return cold
 
 
-def _from_table_start(given: Given, table: Row) -> Given:
-    """What is only read is told all that was committed from the table's first block on: it may
-    leave the table."""
-    if given.get("trigger", True) or "start" not in given or table["table_start"] is None:
-        return given
-    return given | {"start": min(given["start"], table["table_start"])}
+def _may_trim(given: Given, table: Row) -> bool:
+    """What is only read is also told what readers find in files from the table's first block on,
+    below its own range: that may leave the table. What a version that is still being built has
+    committed may not: readers do not see it."""
+    start = table["table_start"]
+    below = not given.get("trigger", True) and start is not None and "start" in given
+    return below and table["cold_version"] is not None and bool(start < given["start"])
 
 
-async def _files(tx: Tx, places: Sequence[tuple[UUID, Given]]) -> list[list[str]]:
-    found: list[list[str]] = [[] for _ in places]
+async def _leaving(tx: Tx, places: Sequence[Place], table_starts: Sequence[int]) -> list[list[str]]:
     if not places:
-        return found
+        return []
+    rows = await _sql.leaving(
+        tx,
+        ns=list(range(len(places))),
+        versions=[version for version, _ in places],
+        starts=list(table_starts),
+        ends=[given["start"] - 1 for _, given in places],
+        most=_LEAVE,
+    )
+    return _by_place(rows, len(places))
+
+
+async def _files(tx: Tx, places: Sequence[Place]) -> list[list[str]]:
+    if not places:
+        return []
     rows = await _sql.files_of(
         tx,
         ns=list(range(len(places))),
@@ -113,6 +136,11 @@ async def _files(tx: Tx, places: Sequence[tuple[UUID, Given]]) -> list[list[str]
         starts=[given.get("start") for _, given in places],
         ends=[given.get("end") for _, given in places],
     )
+    return _by_place(rows, len(places))
+
+
+def _by_place(rows: Sequence[Row], count: int) -> list[list[str]]:
+    found: list[list[str]] = [[] for _ in range(count)]
     for row in rows:
         found[row["n"]] += [row["location"] + file["name"] for file in row["files"]]
     return found

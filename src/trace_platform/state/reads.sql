@@ -19,10 +19,40 @@ SELECT v.version, v.table_start, c.uuid AS cold_uuid, c.current_version AS cold_
 SELECT g.n, p.location, p.files
   FROM unnest(:ns::integer[], :versions::uuid[], :starts::bigint[], :ends::bigint[])
        AS g (n, version, first, last)
-  JOIN partition_versions p ON p.dataset_version = g.version AND p.superseded_at IS NULL
- WHERE g.first IS NULL OR p.range_start IS NULL
-    OR (p.range_start <= g.last AND p.range_end >= g.first)
+ CROSS JOIN LATERAL (
+    SELECT location, files, range_start, partition_key FROM partition_versions
+     WHERE dataset_version = g.version AND superseded_at IS NULL
+       AND range_start <= g.last AND range_end >= g.first
+       -- Disjoint ranges: nothing before the last one that starts no later than ours can reach it.
+       AND range_start >= coalesce((
+           SELECT range_start FROM partition_versions
+            WHERE dataset_version = g.version AND superseded_at IS NULL AND range_start <= g.first
+            ORDER BY range_start DESC LIMIT 1), g.first)
+    UNION ALL
+    SELECT location, files, range_start, partition_key FROM partition_versions
+     WHERE dataset_version = g.version AND superseded_at IS NULL AND range_start IS NULL
+    UNION ALL
+    SELECT location, files, range_start, partition_key FROM partition_versions
+     WHERE g.first IS NULL
+       AND dataset_version = g.version AND superseded_at IS NULL AND range_start IS NOT NULL) p
  ORDER BY g.n, p.range_start, p.partition_key;
+
+-- name: leaving
+-- Of a cold part what lies wholly between two blocks, the oldest first: as much as may leave its table
+-- with one task.
+SELECT g.n, p.location, p.files
+  FROM unnest(:ns::integer[], :versions::uuid[], :starts::bigint[], :ends::bigint[])
+       AS g (n, version, first, last)
+ CROSS JOIN LATERAL (
+    SELECT location, files, range_start FROM partition_versions
+     WHERE dataset_version = g.version AND superseded_at IS NULL
+       AND range_start <= g.last AND range_end BETWEEN g.first AND g.last
+       AND range_start >= coalesce((
+           SELECT range_start FROM partition_versions
+            WHERE dataset_version = g.version AND superseded_at IS NULL AND range_start <= g.first
+            ORDER BY range_start DESC LIMIT 1), g.first)
+     ORDER BY range_start LIMIT :most) p
+ ORDER BY g.n, p.range_start;
 
 -- name: cold_version$
 -- The generation of a cold part that holds something of a range: of several the reader's own, else the
@@ -30,7 +60,9 @@ SELECT g.n, p.location, p.files
 SELECT v.version FROM dataset_versions v
   JOIN generations g ON g.id = v.generation_id AND g.purged_at IS NULL
  WHERE v.dataset_uuid = :cold_uuid
-   AND EXISTS (SELECT FROM partition_versions p
-                WHERE p.dataset_version = v.version AND p.superseded_at IS NULL
-                  AND (:start::bigint IS NULL OR p.range_start <= :end AND p.range_end >= :start))
+   -- Disjoint ranges: if one reaches into ours, then the last that does not start after it.
+   AND (SELECT :start::bigint IS NULL OR p.range_end >= :start FROM partition_versions p
+         WHERE p.dataset_version = v.version AND p.superseded_at IS NULL
+           AND p.range_start <= coalesce(:end::bigint, 9223372036854775807)
+         ORDER BY p.range_start DESC LIMIT 1)
  ORDER BY v.version = ANY(:own::uuid[]) DESC, v.version = :current DESC, g.created_at DESC LIMIT 1;

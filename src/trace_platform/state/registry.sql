@@ -180,9 +180,28 @@ SELECT g.id, 'building', b.dag_name
 UNION ALL
 SELECT v.generation_id, 'read', c.dag_name || '.' || c.job_name
   FROM dataset_versions v
-  JOIN subscriptions s ON s.dataset_version = v.version
+  JOIN (SELECT dataset_version, generation_id FROM subscriptions
+        UNION SELECT dataset_version, generation_id FROM reads) s ON s.dataset_version = v.version
   JOIN generations c ON c.id = s.generation_id
  WHERE v.generation_id = ANY(:generation_ids)
+UNION ALL
+-- What has left a table and lies in none of the files that readers see: a rollback of its cold part.
+SELECT v.generation_id, 'cold', coalesce(d.name, d.dag_name || '.' || d.job_name || '.' || d.output_index)
+  FROM dataset_versions v
+  JOIN datasets c ON c.uuid = v.dataset_uuid AND c.current_version <> v.version
+  JOIN datasets d ON d.org_id = c.org_id AND d.dag_name = c.dag_name
+                 AND d.metadata->'cold'->>'job' = c.job_name
+                 AND (d.metadata->'cold'->>'output')::integer = c.output_index
+  JOIN dataset_versions t ON t.version = d.current_version
+ WHERE v.generation_id = ANY(:generation_ids)
+   AND EXISTS (
+       SELECT FROM partition_versions p
+        WHERE p.dataset_version = v.version AND p.superseded_at IS NULL
+          AND p.range_start < t.table_start
+          AND coalesce((SELECT q.range_end < p.range_start FROM partition_versions q
+                         WHERE q.dataset_version = c.current_version AND q.superseded_at IS NULL
+                           AND q.range_start <= p.range_end
+                         ORDER BY q.range_start DESC LIMIT 1), true))
 UNION ALL
 SELECT v.generation_id, 'task', t.id::text
   FROM dataset_versions v

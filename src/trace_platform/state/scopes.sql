@@ -84,13 +84,13 @@ SELECT e.id AS event_id,
                         OR d.partition_key = e.partition_key)) THEN 'due'
             WHEN NOT EXISTS (SELECT FROM task_inputs i WHERE i.event_id = e.id
                                 AND i.generation_id = :generation_id) THEN 'due'
-            ELSE coalesce((
-                SELECT CASE WHEN t.status = 'Completed' THEN 'done'
-                            WHEN t.status IN ('Queued', 'Running') OR t.next_retry_at IS NOT NULL
-                            THEN 'under_way' ELSE 'due' END
-                  FROM tasks t
-                 WHERE t.id = (SELECT i.task_id FROM task_inputs i WHERE i.event_id = e.id
-                                  AND i.generation_id = :generation_id)), 'done') END AS state
+            ELSE (
+                SELECT CASE WHEN bool_or(t.status IN ('Failed', 'Canceled')
+                                         AND t.next_retry_at IS NULL) THEN 'due'
+                            WHEN bool_or(t.status <> 'Completed') THEN 'under_way' ELSE 'done' END
+                  FROM (SELECT i.task_id FROM task_inputs i WHERE i.event_id = e.id
+                           AND i.generation_id = :generation_id) given
+                  JOIN tasks t ON t.id = given.task_id OR t.part_of = given.task_id) END AS state
   FROM events e WHERE e.id = ANY(:event_ids);
 
 -- name: let_hash!

@@ -15,11 +15,12 @@ WITH subscribed AS MATERIALIZED (
      GROUP BY s.generation_id, s.dataset_version, g.created_at
 ), alive AS MATERIALIZED (
     -- As text: the index by generation has all that ever ended, and is no way to find what lives.
-    SELECT id, generation_id, status, pending_backpressure FROM live_tasks
+    -- A part counts as the task that was given the event.
+    SELECT coalesce(part_of, id) AS id, generation_id, status, pending_backpressure FROM live_tasks
      WHERE generation_id::text = ANY(:generation_ids::text[])
 ), bad AS MATERIALIZED (
     -- What backpressure dropped was not wanted any more.
-    SELECT id, generation_id FROM tasks
+    SELECT coalesce(part_of, id) AS id, id AS task_id FROM tasks
      WHERE status IN ('Failed', 'Canceled') AND next_retry_at IS NULL AND NOT superseded
        AND generation_id = ANY(:generation_ids)
        AND error_code IS DISTINCT FROM 'dropped_by_backpressure'
@@ -61,7 +62,8 @@ WITH subscribed AS MATERIALIZED (
     SELECT generation_id, count(*) AS failed,
            (array_agg(task_id ORDER BY task_id))[1:3] AS failed_task_ids
       FROM (SELECT DISTINCT c.generation_id, b.task_id
-              FROM counted c CROSS JOIN LATERAL unnest(c.bad_ids) b (task_id)) t
+              FROM counted c CROSS JOIN LATERAL unnest(c.bad_ids) given (id)
+              JOIN bad b ON b.id = given.id) t
      GROUP BY generation_id
 ), work AS MATERIALIZED (
     SELECT generation_id, count(*) AS unfinished,

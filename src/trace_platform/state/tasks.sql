@@ -435,19 +435,19 @@ SELECT j.name AS job_name,
 
 -- name: split
 -- A task for each part of the only range that woke this one. They stand for it: what was said to be
--- invalid waits for all of them, and the memo points at the last.
+-- invalid waits for all of them, and the memo still points at the first of all, whose parts they are.
 WITH whole AS MATERIALIZED (
     SELECT * FROM tasks WHERE id = :task_id
 ), parts AS MATERIALIZED (
     SELECT * FROM unnest(:starts::bigint[], :ends::bigint[]) AS p (first, last)
 ), made AS (
     INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs,
-                       backfill_id)
+                       backfill_id, part_of)
     SELECT w.org_id, w.job_id, w.generation_id, w.dedupe_key || '/' || p.first || '-' || p.last,
            w.runtime, w.priority,
            jsonb_build_array(:input::jsonb || jsonb_build_object(
                'partition_key', p.first || '-' || p.last, 'start', p.first, 'end', p.last)),
-           w.backfill_id
+           w.backfill_id, coalesce(w.part_of, w.id)
       FROM whole w CROSS JOIN parts p ORDER BY p.first
         ON CONFLICT (generation_id, dedupe_key) DO NOTHING
     RETURNING id, job_id, runtime
@@ -456,9 +456,6 @@ WITH whole AS MATERIALIZED (
     SELECT i.invalidation_id, m.id FROM invalidation_tasks i CROSS JOIN made m
      WHERE i.task_id = :task_id AND i.processed_at IS NULL
         ON CONFLICT DO NOTHING
-), memo AS (
-    UPDATE task_inputs SET task_id = (SELECT max(id::text)::uuid FROM made)
-     WHERE task_id = :task_id AND EXISTS (SELECT FROM made)
 ), ready AS (
     SELECT m.id, m.runtime, j.max_concurrency, row_number() OVER (ORDER BY m.id) AS n
       FROM made m JOIN jobs j ON j.id = m.job_id

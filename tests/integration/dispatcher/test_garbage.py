@@ -34,6 +34,7 @@ from trace_platform.dispatcher.reap_leases import reap_leases
 from trace_platform.dispatcher.requeue_failed import requeue_failed
 from trace_platform.domain.errors import DatasetInUse, StaleFence, TraceError
 from trace_platform.domain.prefix import generation_prefix, log_uri, scratch_prefix
+from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.operators import registry
 from trace_platform.wire.dataset import GarbageItem
 from trace_platform.wire.task import BufferPublishRequest, Claimed, CompleteRequest
@@ -244,11 +245,45 @@ async def test_what_a_forgotten_task_left_goes_with_its_log(pipe: Pipeline) -> N
     await collected(pipe.plane)
     assert stored(pipe.plane) == {said}
     write(pipe, claimed)
-    pipe.plane.sql("DELETE FROM task_attempts")
-    pipe.plane.sql("DELETE FROM tasks")
+    await prune_history(pipe.plane.me.state, keep_days=0)
     found = await collected(pipe.plane)
     assert {(item.why, item.objects) for item in found} == {("not_committed", 1), ("log", 1)}
     assert stored(pipe.plane) == set(), name
+
+
+async def test_a_database_from_a_backup_deletes_nothing_that_was_committed_since(
+    pipe: Pipeline,
+) -> None:
+    await pipe.deploy({"a": Job()})
+    await pipe.plane.complete(await started(pipe), status="Failed", retryable=False)
+    await prune_history(pipe.plane.me.state, keep_days=0)
+    later = await started(pipe, 10)
+    name = write(pipe, later)
+    await pipe.plane.complete(later)
+    pipe.plane.sql("DELETE FROM task_attempts")
+    pipe.plane.sql("DELETE FROM tasks")
+    found = await collect_after(collecting(pipe.plane), "")
+    assert (found.items, found.unknown) == ([], [later.task.outputs[0].prefix])
+    assert stored(pipe.plane) == {name}
+
+
+async def test_no_transaction_waits_for_the_object_store(pipe: Pipeline) -> None:
+    await pipe.deploy({"a": Job()})
+    claimed = await started(pipe)
+    write(pipe, claimed)
+    await pipe.plane.complete(claimed, status="Failed", retryable=False)
+    free: list[bool] = []
+
+    class Watched(LocalStore):
+        def delete_prefix(self, prefix: str) -> int:
+            # It would be refused while anybody who looked still has the row.
+            free.append(bool(pipe.plane.sql("SELECT task_id FROM leftovers FOR UPDATE NOWAIT")))
+            return super().delete_prefix(prefix)
+
+    store = Watched(str(pipe.plane.me.store.root))
+    (found,) = await sweep_attempts(replace(collecting(pipe.plane), store=store))
+    assert (free, found.objects) == ([True], 1)
+    assert pipe.plane.sql("SELECT task_id FROM leftovers") == []
 
 
 async def test_what_belongs_to_nobody_is_left_alone_and_reported(pipe: Pipeline) -> None:

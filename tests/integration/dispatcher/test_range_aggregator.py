@@ -129,3 +129,32 @@ async def test_an_update_without_a_range_fails_with_what_would_be_right(driven: 
     await driven.settle()
     (failed,) = driven.plane.sql("SELECT error_message FROM tasks WHERE status = 'Failed'")
     assert "brought no block range" in failed["error_message"]
+
+
+async def test_a_smaller_update_does_not_move_where_a_chunk_begins(driven: Driven) -> None:
+    await driven.deploy(chunks("{ chunk_blocks: 50 }"))
+    for blocks in ((0, 99), (5, 9)):
+        await driven.emit("a", blocks)
+        await driven.settle()
+    assert driven.events("chunks") == ["0-49", "50-99", "0-49"]
+
+
+async def test_a_chunk_begins_where_the_last_of_the_inputs_does(driven: Driven) -> None:
+    await driven.deploy(chunks("{ chunk_blocks: 10 }", inputs="ab"))
+    await driven.emit("a", (0, 2), (4, 9))
+    await driven.emit("b", (6, 9))
+    await driven.settle()
+    assert driven.events("chunks") == ["6-9"]
+    await driven.emit("b", (0, 5))
+    await driven.settle()
+    assert driven.events("chunks") == ["6-9"], "block 3 is missing"
+
+
+async def test_an_update_longer_than_most_counts_in_every_chunk(driven: Driven) -> None:
+    await driven.deploy(chunks("{ chunk_blocks: 20000 }"))
+    await driven.emit("a", (0, 100_000))
+    await driven.settle()
+    await driven.emit("a", (70_001, 70_001))
+    await driven.settle()
+    whole = [f"{n}-{n + 19_999}" for n in range(0, 100_000, 20_000)]
+    assert driven.events("chunks") == [*whole, "60000-79999"]

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
 from tests.support.control_plane import ControlPlane, fence_fields, range_event, stage
+from trace_platform.dispatcher.advance_deploys import advance_deploys
+from trace_platform.dispatcher.cancel_task import cancel_task
 from trace_platform.dispatcher.emit_events import emit_events
 from trace_platform.dispatcher.invalidate import invalidate
 from trace_platform.dispatcher.process_invalidations import close_invalidations
+from trace_platform.dispatcher.purge_generation import purge_generations
 from trace_platform.dispatcher.record_events import record_events
 from trace_platform.dispatcher.requeue_failed import requeue_failed
+from trace_platform.dispatcher.roll_back import roll_back
 from trace_platform.dispatcher.route_invalidations import route_invalidations
 from trace_platform.dispatcher.watch_sources import watch_sources
-from trace_platform.domain.errors import BadInput, Forbidden, InvalidDag
+from trace_platform.domain.errors import BadInput, DatasetInUse, Forbidden, InvalidDag
+from trace_platform.state import scopes, staleness
 from trace_platform.wire.control import EmitRequest
 from trace_platform.wire.invalidation import InvalidateRequest
 from trace_platform.wire.task import Claimed, EventsRequest
@@ -313,3 +318,196 @@ async def test_an_invalidation_waits_for_all_parts(plane: ControlPlane) -> None:
         await committed(plane, await plane.claimed(task_id))
         await close_invalidations(plane.me.state)
     assert plane.sql("SELECT processed_at FROM data_invalidations")[0]["processed_at"] is not None
+
+
+async def test_a_part_that_failed_is_due_whatever_became_of_the_others(plane: ControlPlane) -> None:
+    whole = await plane.claimed(await plane.queued_ingest(0, 29))
+    await plane.complete(whole, split=[{"start": 0, "end": 9}, {"start": 10, "end": 29}])
+    await plane.settle()
+    claimed = [await plane.claimed(task_id) for task_id in plane.wake_ups()]
+    first, last = sorted(claimed, key=lambda each: each.task.inputs[0].start or 0)
+    await committed(plane, last)
+    (memo,) = plane.sql(
+        "SELECT i.event_id, i.generation_id FROM task_inputs i JOIN tasks t USING (generation_id)"
+        " WHERE t.id = %s",
+        first.task.task_id,
+    )
+    assert await looked_at(plane, **memo) == ("under_way", [])
+    await plane.complete(first, status="Failed", error_code="x", retryable=False)
+    assert await looked_at(plane, **memo) == ("due", [first.task.task_id])
+
+
+async def looked_at(
+    plane: ControlPlane, event_id: int, generation_id: UUID
+) -> tuple[str, list[UUID]]:
+    async with plane.me.state.transaction() as tx:
+        states = await scopes.states(tx, generation_id, [event_id])
+        found = await staleness.of_generations(tx, [generation_id])
+    return states[event_id], list(found[generation_id].failed_task_ids)
+
+
+async def test_a_task_that_was_canceled_has_no_parts(plane: ControlPlane) -> None:
+    whole = await plane.claimed(await plane.queued_ingest(0, 29))
+    await cancel_task(plane.me.state, plane.me.org_id, whole.task.task_id)
+    for _ in range(2):  # the reply may get lost
+        await plane.complete(whole, split=[{"start": 0, "end": 9}, {"start": 10, "end": 29}])
+    (found,) = plane.sql("SELECT status FROM tasks WHERE id = %s", whole.task.task_id)
+    assert found["status"] == "Canceled"
+    assert plane.sql("SELECT id FROM tasks WHERE part_of IS NOT NULL") == []
+
+
+REBUILT = READS.replace(
+    "    inputs: [{ from: { job: request } }]\n",
+    "    inputs: [{ from: { job: request }, where: { b: 1 } }]\n",
+)
+
+
+async def test_a_rebuild_reads_what_is_built_once_it_is(plane: ControlPlane) -> None:
+    await plane.deploy(READS)
+    await written(plane, 0, 9)
+    await plane.trigger(0, 9, "chain", "wake")
+    task = await claimed_of(plane, "read")
+    await plane.complete(task, outputs=[stage(plane.me.store, task, 0, 0, 9)])
+    await plane.deploy(REBUILT)
+    await plane.settle()
+    (task_id,) = plane.wake_ups()
+    write = await plane.claimed(task_id)
+    assert write.task.job.name == "write"
+    assert await advance_deploys(plane.me.state) == 0
+    await plane.complete(write, outputs=[stage(plane.me.store, write, 0, 0, 9)])
+    await plane.settle()
+    assert (await advance_deploys(plane.me.state), plane.wake_ups()) == (0, [])
+    read = await claimed_of(plane, "read")
+    assert [uri.rpartition("/")[0] + "/" for uri in read.task.inputs[1].files] == [
+        write.task.outputs[0].prefix
+    ]
+    await plane.complete(read, outputs=[stage(plane.me.store, read, 0, 0, 9)])
+    await plane.settle()
+    assert await advance_deploys(plane.me.state) == 1
+    (deploy,) = plane.sql("SELECT status, waiting FROM deploys ORDER BY id DESC LIMIT 1")
+    assert deploy == {"status": "CutOver", "waiting": []}
+
+
+async def test_what_is_committed_together_is_read_as_it_comes(plane: ControlPlane) -> None:
+    both = READS.replace("{ from: { job: wake } }", "{ from: { job: write } }")
+    await plane.deploy(both)
+    await written(plane, 0, 9)
+    task = await plane.claimed(plane.wake_ups()[0])
+    await plane.complete(task, outputs=[stage(plane.me.store, task, 0, 0, 9)])
+    changed = "inputs: [{ from: { job: request }, where: { b: 1 } }]"
+    await plane.deploy(both.replace("inputs: [{ from: { job: request } }]", changed))
+    await written_again(plane)
+    read = await claimed_of(plane, "read")
+    assert len(read.task.inputs[1].files) == 1
+
+
+async def written_again(plane: ControlPlane) -> None:
+    task = await claimed_of(plane, "write")
+    await plane.complete(task, outputs=[stage(plane.me.store, task, 0, 0, 9)])
+    await plane.settle()
+
+
+async def test_with_nothing_to_build_a_version_is_active_at_once(plane: ControlPlane) -> None:
+    await plane.deploy(READS)
+    await plane.deploy(REBUILT)
+    assert plane.sql("SELECT DISTINCT status FROM deploys") == [{"status": "CutOver"}]
+
+
+READER = """\
+name: other
+jobs:
+  - { name: wake, activation: source, source: { kind: manual }, outputs: [ranges] }
+  - name: copy
+    activation: reactive
+    runtime: ecs_platform
+    operator: no_op
+    inputs: [{ from: { job: wake } }, { from: { dataset: rows }, trigger: false }]
+    outputs: [rows]
+publish:
+  copies: { from: { job: copy } }
+"""
+
+
+async def test_a_circle_through_what_is_only_read_is_refused(plane: ControlPlane) -> None:
+    await plane.deploy(READS)
+    await plane.deploy(READER)
+    circle = "    inputs: [{ from: { job: request } }, { from: { dataset: copies } }]\n"
+    with pytest.raises(InvalidDag) as caught:
+        await plane.deploy(READS.replace("    inputs: [{ from: { job: request } }]\n", circle))
+    assert "cycle" in str(caught.value)
+
+
+async def test_what_a_version_that_is_built_has_committed_does_not_leave_the_table(
+    plane: ControlPlane,
+) -> None:
+    source = await follow(plane)
+    tables = [table_of(source, 29) | {"start": 0}]
+    events = [range_event(source, 0, 29)]
+    await record_events(
+        plane.me.state, EventsRequest(**fence_fields(source), tables=tables, events=events)
+    )
+    chunk = await claimed_of(plane, "chunks")
+    chunks = [range_event(chunk, start, start + 9) for start in (0, 10, 20)]
+    await plane.complete(chunk, events=chunks)
+    await plane.settle()
+    for task_id in plane.wake_ups():
+        task = await plane.claimed(task_id)
+        await plane.complete(task, status="Failed", error_code="x", retryable=False)
+    more = "outputs: [blocks, more]\npublish"
+    await plane.deploy(FOLLOW.replace("outputs: [blocks]\npublish", more))
+    await plane.settle()
+    told = {}
+    for task_id in plane.wake_ups():
+        task = await plane.claimed(task_id)
+        start = task.task.inputs[0].start or 0
+        told[start] = task.task.inputs[1].files
+        await plane.complete(task, outputs=[stage(plane.me.store, task, 0, start, start + 9)])
+    assert told == {0: [], 10: [], 20: []}
+
+
+async def compacted(plane: ControlPlane) -> None:
+    await plane.settle()
+    for task_id in plane.wake_ups():
+        task = await plane.claimed(task_id)
+        start = task.task.inputs[0].start or 0
+        await plane.complete(task, outputs=[stage(plane.me.store, task, 0, start, start + 9)])
+    await plane.settle()
+
+
+async def chunked(plane: ControlPlane, source: Claimed, start: int, table_start: int) -> None:
+    """Ten more blocks, and where the table begins."""
+    tables = [table_of(source, start + 9) | {"start": table_start}]
+    events = [range_event(source, start, start + 9)]
+    await record_events(
+        plane.me.state, EventsRequest(**fence_fields(source), tables=tables, events=events)
+    )
+    chunk = await claimed_of(plane, "chunks")
+    await plane.complete(chunk, events=[range_event(chunk, start, start + 9)])
+
+
+async def test_the_only_files_of_what_has_left_a_table_are_not_purged(plane: ControlPlane) -> None:
+    source = await follow(plane)
+    await chunked(plane, source, 0, 0)
+    await compacted(plane)
+    changed = "{ from: { job: chunks }, where: { a: 1 } }"
+    await plane.deploy(FOLLOW.replace("{ from: { job: chunks } }", changed))
+    await compacted(plane)
+    assert await advance_deploys(plane.me.state) == 1
+    (now,) = plane.sql("SELECT current_version FROM datasets WHERE job_name = 'compact' LIMIT 1")
+    await chunked(plane, source, 10, 0)
+    await compacted(plane)
+    await chunked(plane, source, 20, 20)
+    await roll_back(plane.me.state, plane.me.org_id, "chain")
+    me = plane.me
+
+    async def purge() -> None:
+        versions = [now["current_version"]]
+        await purge_generations(
+            me.state, me.store, "trace-data", me.org_id, "chain.compact", versions
+        )
+
+    with pytest.raises(DatasetInUse) as caught:
+        await purge()
+    assert "has left" in str(caught.value)
+    await compacted(plane)
+    await purge()

@@ -79,19 +79,24 @@ def _concerned(given: TaskInput, config: Config, final: int) -> Iterator[BlockRa
 
 
 async def _whole(tx: Tx, extents: list[Row], chunk: BlockRange) -> tuple[BlockRange, int] | None:
-    """The chunk, from the first block that there is, and the last update of it; None while a part
-    of it is missing."""
-    first = max(extent["first"] for extent in extents)
-    if first > chunk.end:
-        return None
-    blocks = BlockRange(max(chunk.start, first), chunk.end)
-    updates = []
+    """The chunk, from the first block that all inputs have, and the last update of it; None while
+    a part of it is missing."""
+    reaches = []
     for extent in extents:
-        last = await coverage.last_update(tx, extent["dataset_version"], blocks)
-        if last is None:
+        found = await coverage.reach(tx, extent["dataset_version"], chunk)
+        if found is None:
             return None
-        updates.append(last)
-    return blocks, max(updates)
+        reaches.append(found)
+    begin = [
+        found.start
+        for extent, found in zip(extents, reaches, strict=True)
+        if extent["first_end"] >= found.start
+    ]
+    first = max([chunk.start, *begin])
+    if any(found.start > first for found in reaches):
+        return None
+    last_update = max(found.last_update(first) for found in reaches)
+    return BlockRange(first, chunk.end), last_update
 
 
 def _news(task: Woken, blocks: BlockRange, last_update: int) -> News:

@@ -9,9 +9,11 @@ CREATE INDEX partition_versions_location ON partition_versions USING hash (locat
 
 -- Attempts that ended without success: what they staged is nobody's. Gone once it is deleted.
 CREATE TABLE leftovers (
-    task_id   uuid NOT NULL,
-    attempt   integer NOT NULL,
-    ended_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    task_id      uuid NOT NULL,
+    attempt      integer NOT NULL,
+    ended_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- Somebody deletes what it left, until then.
+    taken_until  timestamptz NOT NULL DEFAULT '-infinity',
     PRIMARY KEY (task_id, attempt)
 );
 CREATE INDEX leftovers_due ON leftovers (ended_at);
@@ -20,7 +22,10 @@ CREATE INDEX leftovers_due ON leftovers (ended_at);
 CREATE TABLE garbage_walk (
     id           boolean PRIMARY KEY DEFAULT true CHECK (id),
     position     text NOT NULL DEFAULT '',
-    taken_until  timestamptz NOT NULL DEFAULT '-infinity'
+    taken_until  timestamptz NOT NULL DEFAULT '-infinity',
+    -- The newest task whose row was pruned. What a newer one wrote of which there is no row is not
+    -- ours to delete: the database may have come from a backup.
+    forgotten_to uuid
 );
 INSERT INTO garbage_walk DEFAULT VALUES;
 
