@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.harness import Bench, BenchError, Goal, Result, interleaved, measurement, median, spread
-from bench.replay import replaying
 from bench.engine_peers import engine_postgres
+from bench.harness import Bench, BenchError, Goal, Result, interleaved, measurement, median, spread
 from bench.reorg_sides import writer_dsn
+from bench.replay import replaying
 from tests.support.anvil import anvil
+from tests.support.followed_instance import Held, follow_dag
 from tests.support.follower_anvil import OPTIONS, Miner
 from tests.support.follower_run import Job, opened
-from tests.support.followed_instance import Held, follow_dag
 from tests.support.stack import trace, wait_for
 from trace_platform.app import control_client
 from trace_platform.operators.follow.following import Following
