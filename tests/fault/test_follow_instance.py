@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.anvil import anvil
-from tests.support.followed_instance import Held, assert_equal, caught_up, follow_dag
-from tests.support.moving_chain import OPTIONS, MovingChain
+from tests.support.followed_instance import NAMES, Held, assert_equal, caught_up, follow_dag
+from tests.support.follower_anvil import OPTIONS, Miner
 from tests.support.stack import Stack, trace, wait_for
-from trace_platform.app import control_client
+from trace_platform.app import backfill_client, control_client
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -20,13 +20,13 @@ SEEDS = (1, 2)
 
 
 @pytest.fixture
-def chain(request: pytest.FixtureRequest) -> Iterator[MovingChain]:
+def chain(request: pytest.FixtureRequest) -> Iterator[Miner]:
     with anvil(*OPTIONS) as node:
-        yield MovingChain(node, request.param)
+        yield Miner(node, request.param)
 
 
 @pytest.fixture
-def instance(tmp_path: Path, chain: MovingChain) -> Iterator[Stack]:
+def instance(tmp_path: Path, chain: Miner) -> Iterator[Stack]:
     home = tmp_path / "home"
     home.mkdir()
     (home / "config.toml").write_text("[worker]\nprewarm = true\nslots = 3\n")
@@ -43,24 +43,24 @@ def follow(instance: Stack, chunk: int = CHUNK, depth: int = DEPTH) -> Held:
 
 @pytest.mark.parametrize("chain", SEEDS, indirect=True)
 def test_500_blocks_with_reorgs_past_finality_are_what_the_node_has(
-    chain: MovingChain, instance: Stack
+    chain: Miner, instance: Stack
 ) -> None:
     held = follow(instance)
-    chain.grow(120)
+    chain.mine(120)
     caught_up(held, chain.head)
     chain.reorg(1)
-    chain.grow(60)
+    chain.mine(60)
     chain.reorg(8)
-    chain.grow(100)
+    chain.mine(100)
     instance.kill("worker")
-    chain.grow(40)
+    chain.mine(40)
     caught_up(held, chain.head)
     # Past what the node calls finalized, and into what has left the table.
     chain.reorg(70)
-    chain.grow(100)
+    chain.mine(100)
     chain.reorg(8)
     chain.reorg(8)
-    chain.grow(80)
+    chain.mine(80)
     caught_up(held, chain.head)
     assert chain.head >= 500
     assert_equal(held, chain.node.url, chain.head)
@@ -73,14 +73,14 @@ def test_500_blocks_with_reorgs_past_finality_are_what_the_node_has(
 
 
 @pytest.mark.parametrize("chain", [3], indirect=True)
-def test_readers_downstream_follow_the_reorgs(chain: MovingChain, instance: Stack) -> None:
+def test_readers_downstream_follow_the_reorgs(chain: Miner, instance: Stack) -> None:
     """Cold files of a range that was rewritten are made anew, and those of no other."""
     held = follow(instance)
-    chain.grow(220)
+    chain.mine(220)
     caught_up(held, chain.head)
     before = {file: Path(file).stat().st_ino for file in held.cold_files("blocks")}
     chain.reorg(100)
-    chain.grow(1)
+    chain.mine(1)
     caught_up(held, chain.head)
     assert_equal(held, chain.node.url, chain.head)
     after = set(held.cold_files("blocks"))
@@ -89,22 +89,45 @@ def test_readers_downstream_follow_the_reorgs(chain: MovingChain, instance: Stac
 
 
 @pytest.mark.parametrize("chain", [4], indirect=True)
-def test_a_reorg_may_reach_below_the_seam(chain: MovingChain, instance: Stack) -> None:
+def test_a_reorg_may_reach_below_the_seam(chain: Miner, instance: Stack) -> None:
     """The rewritten part comes back into the table, and its files are made anew, of what lies
     above the fork in the table and below it in the files before."""
     held = follow(instance, chunk=20, depth=10)
-    chain.grow(150)
+    chain.mine(150)
     caught_up(held, chain.head)
-    chain.grow(20)
+    chain.mine(20)
     caught_up(held, chain.head)
     first, _ = held.extent()
     assert first is not None
     assert first > chain.head - 70, "the fork lies in what has left the table"
     chain.reorg(70)
     assert (chain.head - 70 + 1) % 20 != 0, "within a chunk, not at its border"
-    chain.grow(1)
+    chain.mine(1)
     caught_up(held, chain.head)
     assert_equal(held, chain.node.url, chain.head)
-    chain.grow(40)
+    chain.mine(40)
+    caught_up(held, chain.head)
+    assert_equal(held, chain.node.url, chain.head)
+
+
+@pytest.mark.parametrize("chain", [5], indirect=True)
+def test_files_that_are_spoilt_are_read_from_the_chain_again(chain: Miner, instance: Stack) -> None:
+    """Once their rows have left the table nothing else has them."""
+    held = follow(instance, chunk=20, depth=10)
+    chain.mine(100)
+    caught_up(held, chain.head)
+    chain.mine(20)
+    caught_up(held, chain.head)
+    first, _ = held.extent()
+    assert first is not None
+    assert first > 40
+    for name in NAMES:
+        Path(next(file for file in held.cold_files(name) if "_20_39" in file)).write_bytes(b"no")
+        backfill_client.invalidate(
+            instance.home,
+            f"cold_{name}",
+            {"scope": "partition", "partition_key": "20-39"},
+            "spoilt",
+        )
     caught_up(held, chain.head)
     assert_equal(held, chain.node.url, chain.head)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import psycopg
 import pyarrow as pa
@@ -188,6 +189,21 @@ def test_a_table_that_is_not_there_or_not_so_far_yet_is_waited_for(
     chain.write(0, 5)
     with pytest.raises(RangeNotReady, match=r"does not have blocks 6-9 of 0-9 yet"):
         compact(tasks, chain, 0, 9, NOTHING)
+
+
+def test_files_that_are_wrong_are_no_source_of_what_has_left_the_table(
+    tasks: FrameTasks, chain: LinkedChain
+) -> None:
+    chain.write(0, 29)
+    cold = compact(tasks, chain, 0, 9, NOTHING)
+    trim(chain.database, chain.versions, 9, chain.hashes(0, 9))
+    woke, *reads = chain.inputs(0, 9, cold)
+    said = [woke.model_copy(update={"invalidation": uuid4()}), *reads]
+    outputs = [output(0, "blocks"), output(1, "logs")]
+    with tasks.task(said, outputs, Config()) as task, pytest.raises(InvalidConfig) as refused:
+        ParquetCompact().run(task)
+    assert "have left the table" in refused.value.message
+    assert "rpc_pool" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ jobs:
       - {{ from: {{ job: follow, output: transactions }}, trigger: false }}
       - {{ from: {{ job: follow, output: logs }}, trigger: false }}
     outputs: [blocks, transactions, logs]
-    config: {{ delete_from_hot: true }}
+    config: {{ delete_from_hot: true, rpc_pool: node, chain_id: 31337 }}
 publish:
 {published}
 """

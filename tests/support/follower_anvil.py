@@ -15,30 +15,30 @@ class Miner:
     """Blocks of transfers, calls that log with none to four topics, and nothing at all."""
 
     def __init__(self, node: Anvil, seed: int) -> None:
-        self._node = node
+        self.node = node
         self._rng = random.Random(seed)
         self._accounts = node.call("eth_accounts")
         self._logger = self._deploy()
 
     @property
     def head(self) -> int:
-        return int(self._node.call("eth_blockNumber"), 16)
+        return int(self.node.call("eth_blockNumber"), 16)
 
     @property
     def head_hash(self) -> bytes:
-        return bytes.fromhex(self._node.call("eth_getBlockByNumber", "latest", False)["hash"][2:])
+        return bytes.fromhex(self.node.call("eth_getBlockByNumber", "latest", False)["hash"][2:])
 
     def mine(self, n: int = 1) -> None:
         for _ in range(n):
             for sender in self._accounts[: self._rng.randint(0, 4)]:
-                self._node.call("eth_sendTransaction", self._transaction(sender))
-            self._node.call("evm_mine")
+                self.node.call("eth_sendTransaction", self._transaction(sender))
+            self.node.call("evm_mine")
 
     def reorg(self, depth: int) -> None:
         """As many other blocks in place of the last ones."""
         others = [[self._transaction(sender), 0] for sender in self._accounts[:2]]
         others += [[self._transaction(self._accounts[5]), i] for i in range(1, depth) if i % 3 == 0]
-        self._node.call("anvil_reorg", depth, others)
+        self.node.call("anvil_reorg", depth, others)
 
     def _transaction(self, sender: str) -> dict[str, Any]:
         fees = {"maxFeePerGas": "0xa", "maxPriorityFeePerGas": "0x1"}
@@ -51,6 +51,6 @@ class Miner:
     def _deploy(self) -> str:
         fees = {"maxFeePerGas": "0xa", "maxPriorityFeePerGas": "0x1", "gas": hex(1_000_000)}
         body = {"from": self._accounts[9], "data": creation(LOGGER), **fees}
-        sent = self._node.call("eth_sendTransaction", body)
-        self._node.call("evm_mine")
-        return str(self._node.call("eth_getTransactionReceipt", sent)["contractAddress"])
+        sent = self.node.call("eth_sendTransaction", body)
+        self.node.call("evm_mine")
+        return str(self.node.call("eth_getTransactionReceipt", sent)["contractAddress"])

@@ -6,19 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 
 from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.merge_ranges import merge_ranges
 
 _NAMED_RANGE = re.compile(r"_(\d{1,19})_(\d{1,19})(?:[-.]\d+)?\.parquet$")
 
 
 def merge(ranges: Iterable[BlockRange]) -> list[BlockRange]:
     """The same blocks in as few ranges as possible, in order."""
-    merged: list[BlockRange] = []
-    for each in sorted(ranges):
-        if merged and each.start <= merged[-1].end + 1:
-            merged[-1] = BlockRange(merged[-1].start, max(merged[-1].end, each.end))
-        else:
-            merged.append(each)
-    return merged
+    return [merged.span for merged in merge_ranges(list(ranges))]
 
 
 def touches(blocks: BlockRange, ranges: Iterable[BlockRange]) -> bool:

@@ -12,8 +12,9 @@ snapshot. An output's files are written by executors; the driver sees facts abou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from trace_platform.data.owed import Extent
@@ -31,6 +32,8 @@ from trace_platform.wire.task import OutputCommit, TaskInput, TaskOutput
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+# The rows of a table with these columns, of blocks that have left it.
+Below = Callable[[Sequence[str], BlockRange], "DataFrame"]
 # Among what was read: rows of the output itself.
 _OWN = -1
 # By which rows are sorted unless the operator says otherwise: those of them that there are.
@@ -61,14 +64,18 @@ class Frames:
         with named_files(self._task, self._files):
             yield
 
-    def read(self, index: int) -> DataFrame:
-        """The rows of input `index`, whatever it is made of. Raise InvalidConfig when there is
+    def read(self, index: int, *, instead_of_files: Below | None = None) -> DataFrame:
+        """The rows of input `index`, whatever it is made of; of a table, what has left it by
+        `instead_of_files` when that is given. Raise InvalidConfig when there is
         nothing to read, or the edge's filter does not fit the columns; CorruptFile or MissingFile;
         IncompatibleSchema when files, or files and table, do not fit each other; RangeNotReady
         when a table's part of the range is not there."""
         given = scope.inputs(self._task, index)
         with self.actions():
-            frame = self._hot_and_cold(given) if given[0].table else self._parquet(given)
+            if given[0].table:
+                frame = self._hot_and_cold(given, instead_of_files)
+            else:
+                frame = self._parquet(given)
             where = given[0].where
             return frame.filter(matches(where, frame.schema)) if where else frame
 
@@ -125,11 +132,14 @@ class Frames:
         spark, store = self._task.spark(), self._task.store
         return parquet_input.rows(found, scope.ranges(given), spark, store, origin)
 
-    def _hot_and_cold(self, given: Sequence[TaskInput]) -> DataFrame:
+    def _hot_and_cold(self, given: Sequence[TaskInput], below: Below | None) -> DataFrame:
         origin = _origin(given[0])
         files = list(dict.fromkeys(uri for each in given for uri in each.files))
         whole = given[0].model_copy(update={"files": files})
-        parts = self._hot.parts(whole, scope.ranges(given))
+        parts = self._hot.parts(whole, scope.ranges(given), needs_files=below is None)
+        if below is not None:
+            frames = [below(parts.hot.columns, blocks) for blocks in parts.cold_ranges]
+            return reduce(lambda first, second: _union(first, second, origin), frames, parts.hot)
         self._read_bytes[given[0].input_index] += parts.hot_bytes
         found = self._footers(parts.cold_files, origin, given[0].input_index)
         if not found:

@@ -55,12 +55,15 @@ class HotInputs:
     def extent(self, version: UUID) -> Extent:
         return self._snapshot.extent(version)
 
-    def parts(self, given: TaskInput, ranges: Sequence[BlockRange]) -> Parts:
-        """Raise RangeNotReady when files do not reach up to where the table begins."""
+    def parts(
+        self, given: TaskInput, ranges: Sequence[BlockRange], *, needs_files: bool = True
+    ) -> Parts:
+        """Raise RangeNotReady when files that are needed do not reach up to where the table
+        begins."""
         first = self.extent(given.dataset_version).first_block
         below, above = seam(ranges, first)
         files = [uri for uri in given.files if _may_hold(uri, below)]
-        if gap := uncovered(below, files):
+        if needs_files and (gap := uncovered(below, files)):
             raise RangeNotReady(
                 f"blocks {gap.key} of input {given.input_index} are neither in the table, which"
                 f" begins at {first}, nor in committed files",

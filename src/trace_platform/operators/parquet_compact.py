@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig, RangeIncomplete, RangeNotReady
 from trace_platform.operators import frames, parquet_output, scope, trim_hot
 from trace_platform.operators.chain_table import counted, is_chain_table
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
+from trace_platform.operators.evm.schema import TABLES
 from trace_platform.operators.file_ranges import named_range, uncovered
-from trace_platform.operators.frames import Frames
+from trace_platform.operators.frames import Below, Frames
 from trace_platform.wire.task import TaskInput
 
 if TYPE_CHECKING:
@@ -34,6 +35,15 @@ class Config(OperatorConfig):
     delete_from_hot: bool = False
     # So many of the newest blocks stay in the table all the same.
     keep_blocks: int = Field(default=0, ge=0, le=2**62)
+    # Where blocks are read again whose files are wrong once their rows have left the table.
+    rpc_pool: str | None = Field(default=None, min_length=1)
+    chain_id: int | None = Field(default=None, ge=1, le=2**63 - 1)
+
+    @model_validator(mode="after")
+    def _both(self) -> Config:
+        if (self.rpc_pool is None) != (self.chain_id is None):
+            raise ValueError("rpc_pool and chain_id come together")
+        return self
 
 
 class ParquetCompact:
@@ -49,7 +59,8 @@ class ParquetCompact:
         with frames.opened(task) as data:
             for each in reads:
                 _check_there(data, each, blocks)
-            tables = [data.read(each.input_index) for each in reads]
+            again = _from_the_chain(task) if _is_wrong(task) else None
+            tables = [data.read(each.input_index, instead_of_files=again) for each in reads]
             _check_whole(data, tables, blocks, any(each.table for each in reads))
             commits = [
                 data.write(
@@ -63,6 +74,33 @@ class ParquetCompact:
                 for output, (each, table) in enumerate(zip(reads, tables, strict=True))
             ]
         return Result(outputs=commits)
+
+
+def _is_wrong(task: TaskContext) -> bool:
+    """Whether what this job wrote was said to be invalid: its files are no source then."""
+    return any(given.invalidation is not None for given in task.inputs if given.trigger)
+
+
+def _from_the_chain(task: TaskContext) -> Below:
+    config: Config = task.config
+
+    def rows(columns: Sequence[str], blocks: BlockRange) -> DataFrame:
+        from trace_platform.operators.evm.source import read_chain
+
+        if config.rpc_pool is None or config.chain_id is None:
+            raise InvalidConfig(
+                f"blocks {blocks.key} are wrong in their files, and have left the table",
+                hint="give the job rpc_pool and chain_id: they are read from the chain then",
+            )
+        table = next((name for name, s in TABLES.items() if s.names == list(columns)), None)
+        if table is None:
+            raise InvalidConfig(
+                f"blocks {blocks.key} are wrong in their files, and no chain has such columns",
+                hint="make them anew with the job that writes the table",
+            )
+        return read_chain(task.spark(), task.rpc(config.rpc_pool), table, config.chain_id, blocks)
+
+    return rows
 
 
 def _reads(task: TaskContext) -> list[TaskInput]:

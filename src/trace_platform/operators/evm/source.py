@@ -11,12 +11,13 @@ Import this module only where Spark is in use anyway.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -33,15 +34,17 @@ from pyspark.sql.types import StructType
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
+from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.evm.fetch import RangeFetcher
 from trace_platform.operators.evm.partitions import partitions
 from trace_platform.operators.evm.rpc import RpcClient
 from trace_platform.operators.evm.schema import TABLES
 
+_registering = threading.Lock()
+
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    url: str
     table: str
     start: int
     end: int
@@ -56,7 +59,6 @@ class _Options:
         if table not in TABLES:
             raise InvalidConfig(f"table {table!r} is none of {', '.join(TABLES)}")
         return cls(
-            url=_text(options, "url"),
             table=table,
             start=_number(options, "start"),
             end=_number(options, "end"),
@@ -68,6 +70,10 @@ class _Options:
 
 
 class EvmSource(DataSource):
+    # How the nodes are reached, instead of by the option `url`: options are part of a plan, and
+    # plans are shown.
+    endpoint: ClassVar[RpcEndpoint | None] = None
+
     @classmethod
     def name(cls) -> str:
         return "evm"
@@ -80,7 +86,20 @@ class EvmSource(DataSource):
         return from_arrow_schema(TABLES[_Options.read(self.options).table])
 
     def reader(self, schema: StructType) -> EvmReader:
-        return EvmReader(_Options.read(self.options))
+        endpoint = self.endpoint or RpcEndpoint(_text(self.options, "url"))
+        return EvmReader(endpoint, _Options.read(self.options))
+
+
+def read_chain(
+    spark: SparkSession, endpoint: RpcEndpoint, table: str, chain_id: int, blocks: BlockRange
+) -> DataFrame:
+    """Rows of a chain as its nodes have them now; no plan tells how those are reached."""
+    options = {"table": table, "chain_id": chain_id, "start": blocks.start, "end": blocks.end}
+    # A class that is made here is pickled whole, with its attribute. Of two tasks none may get the
+    # other's: it is bound when the frame is made.
+    with _registering:
+        spark.dataSource.register(type("RegisteredEvm", (EvmSource,), {"endpoint": endpoint}))
+        return spark.read.format(EvmSource.name()).options(**options).load()
 
 
 class _Blocks(InputPartition):
@@ -91,7 +110,8 @@ class _Blocks(InputPartition):
 
 
 class EvmReader(DataSourceReader):
-    def __init__(self, options: _Options) -> None:
+    def __init__(self, endpoint: RpcEndpoint, options: _Options) -> None:
+        self._endpoint = endpoint
         self._options = options
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
@@ -105,7 +125,7 @@ class EvmReader(DataSourceReader):
         options = self._options
         if options.end < options.start:
             return []
-        client = RpcClient(options.url)
+        client = RpcClient(self._endpoint)
         if options.chain_id is not None:
             client.check_chain(options.chain_id)
         chain_id = options.chain_id or int(client.call("eth_chainId"), 16)
@@ -121,7 +141,7 @@ class EvmReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _Blocks):  # Spark asks for None when there are no partitions
             return
-        client = RpcClient(self._options.url)
+        client = RpcClient(self._endpoint)
         fetcher = RangeFetcher(
             client,
             partition.chain_id,
