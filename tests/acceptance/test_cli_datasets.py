@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import LiteralString
 from unittest import mock
 
+import psycopg
 import pytest
 
 from tests.acceptance.test_cli_engine import trace
 from tests.support.stack import Stack, wait_for
-from trace_platform.app import control_client, dataset_client
+from trace_platform.app import control_client, databases, dataset_client
+from trace_platform.app.instance import open_instance
+from trace_platform.app.settings import load_settings
 from trace_platform.drivers.lite.local_store import LocalStore
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -100,12 +104,22 @@ def test_an_old_generation_is_purged_once_it_was_agreed_to(stack: Stack) -> None
     }
 
 
+def owner(stack: Stack, statement: LiteralString, *values: str) -> None:
+    settings = load_settings(stack.home, {})
+    instance = open_instance(stack.home, settings)
+    dsn = databases.dsn(stack.home, settings, instance, "trace_owner")
+    with psycopg.connect(dsn) as connection:
+        connection.execute(statement, values)
+
+
 def test_what_nobody_committed_is_listed_and_then_deleted(stack: Stack) -> None:
     clean = trace(stack, "datasets", "gc")
     assert (clean.code, "0 objects" in clean.out) == (0, True), clean.err
     dataset = dataset_client.dataset(stack.home, "echoes")
     # Of a task that was forgotten long ago.
-    left = f"{dataset.location}00000000-0000-7000-8000-000000000000/1/"
+    task_id = "00000000-0000-7000-8000-000000000000"
+    owner(stack, "UPDATE garbage_walk SET forgotten_to = %s", task_id)
+    left = f"{dataset.location}{task_id}/1/"
     LocalStore(str(stack.home.objects)).put(f"{left}rows.parquet", b"x")
     shown = trace(stack, "datasets", "gc", "--dry-run").out
     assert f"not_committed: {left}: 1 objects" in shown
