@@ -144,7 +144,7 @@ def test_a_new_key_is_found_and_a_removed_one_forgotten(key: ECKey) -> None:
         None,
         jwks(new_key("two"), new_key("two")),
     ],
-    ids=repr,
+    ids=["no route", "a defect", "empty", "no keys", "text", "a number", "nothing", "one id twice"],
 )
 def test_an_outage_leaves_the_known_keys_working(key: ECKey, answer: Any) -> None:
     issuer = Issuer(key)

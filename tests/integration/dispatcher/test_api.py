@@ -17,6 +17,9 @@ from tests.support.control_plane import DAG, SECRETS, WORKER_TOKEN, ControlPlane
 from trace_platform.dispatcher.api import create_app
 from trace_platform.drivers.https import BodyLimit
 
+# No task has this id.
+NOBODY = "00000000-0000-7000-8000-000000000000"
+
 pytestmark = pytest.mark.anyio
 
 WORKER = {"X-Trace-Worker-Token": WORKER_TOKEN}
@@ -95,17 +98,17 @@ async def test_an_attempt_beats_emits_and_completes_over_http(
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
-        ("POST", "/internal/task-claim", {"task_id": str(uuid4()), "worker_id": "w"}),
-        ("GET", f"/internal/task-fetch?task_id={uuid4()}", None),
+        ("POST", "/internal/task-claim", {"task_id": NOBODY, "worker_id": "w"}),
+        ("GET", f"/internal/task-fetch?task_id={NOBODY}", None),
         ("GET", "/internal/datasets", None),
         ("POST", "/v1/dags", {"yaml": DAG}),
         ("GET", "/v1/dags/chain", None),
         ("GET", "/v1/tasks", None),
         ("POST", "/v1/sources/chain/request/trigger", {"start": 0, "end": 1}),
-        ("POST", f"/v1/tasks/{uuid4()}/cancel", None),
-        ("POST", f"/v1/tasks/{uuid4()}/retry", None),
-        ("GET", f"/v1/tasks/{uuid4()}", None),
-        ("GET", f"/v1/tasks/{uuid4()}/logs", None),
+        ("POST", f"/v1/tasks/{NOBODY}/cancel", None),
+        ("POST", f"/v1/tasks/{NOBODY}/retry", None),
+        ("GET", f"/v1/tasks/{NOBODY}", None),
+        ("GET", f"/v1/tasks/{NOBODY}/logs", None),
         ("GET", "/v1/events", None),
         ("POST", "/v1/events", {"dataset": "blocks", "events": [{"cursor": 1}]}),
         ("POST", "/v1/jobs/chain/split/pause", None),
@@ -250,7 +253,7 @@ async def test_unknown_things_are_not_found(http: httpx.AsyncClient, plane: Cont
         ("GET", "/v1/dags/nothing", None),
         ("POST", "/v1/sources/nothing/request/trigger", {"start": 0, "end": 1}),
         ("POST", "/v1/sources/chain/nothing/trigger", {"start": 0, "end": 1}),
-        ("POST", f"/v1/tasks/{uuid4()}/cancel", None),
+        ("POST", f"/v1/tasks/{NOBODY}/cancel", None),
         ("POST", f"/v1/tasks/{uuid4()}/retry", None),
         ("GET", "/v1/why/chain.nothing", None),
         ("POST", "/v1/jobs/nothing/split/pause", None),
