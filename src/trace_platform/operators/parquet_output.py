@@ -43,6 +43,8 @@ _OPTIONS = {
     "parquet.compression.codec.zstd.level": "1",
     "parquet.block.size": str(_GROUP_BYTES),
     "parquet.block.row.count.limit": str(_GROUP_ROWS),
+    # The manifest has a digest of the whole file.
+    "parquet.page.write-checksum.enabled": "false",
     # `_SUCCESS` is the seal of a whole output, and has the manifest's hash in it.
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     # Version 1: a task's files arrive together, and only when the whole job has succeeded.
