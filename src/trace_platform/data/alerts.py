@@ -10,7 +10,6 @@ from uuid import UUID
 from trace_platform.data.connection import DataConnection
 from trace_platform.data.database import DataDatabase
 from trace_platform.data.sync_queries import SyncTx, load_sync_queries
-from trace_platform.drivers.postgres.queries import Row
 
 _sql = load_sync_queries(__file__)
 Severity = Literal["info", "warning", "critical"]
@@ -57,10 +56,3 @@ def _storable(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {_storable(key): _storable(each) for key, each in value.items()}
     return [_storable(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def recent(database: DataDatabase, limit: int) -> list[Row]:
-    """Newest first."""
-    with DataConnection(database, "trace-alerts") as connection, connection.transaction() as tx:
-        rows: list[Row] = _sql.recent(tx, limit=limit)
-        return rows

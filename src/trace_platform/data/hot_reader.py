@@ -99,3 +99,10 @@ def read_range(
     with arrow_transaction(database, snapshot_id) as transaction:
         for batch in transaction.batches(query):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def table_bytes(database: DataDatabase, version: UUID) -> int:
+    """How large a table is, without its indexes; 0 when there is none."""
+    with DataConnection(database, "trace-size") as connection, connection.transaction() as tx:
+        size: int | None = _sql.table_bytes(tx, name=table_name(version))
+    return size or 0

@@ -13,11 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from trace_platform.data.connection import DataConnection
-from trace_platform.data.hot_reader import Snapshot, snapshot
-from trace_platform.data.hot_rows import table_name
+from trace_platform.data.hot_reader import Snapshot, snapshot, table_bytes
 from trace_platform.data.owed import Extent
-from trace_platform.data.sync_queries import load_sync_queries
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import RangeNotReady, UnknownDataset
 from trace_platform.operators.contract import TaskContext
@@ -28,7 +25,6 @@ from trace_platform.wire.task import TaskInput
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_sql = load_sync_queries(__file__)
 # Of a table's bytes, as Parquet.
 _AS_PARQUET = 0.4
 # Up to here a second connection costs more than it brings.
@@ -97,9 +93,7 @@ class HotInputs:
             return 0
         held = max(1, extent.last_block - extent.first_block + 1)
         share = min(1.0, sum(map(len, ranges)) / held)
-        with DataConnection(self._task.data(), "trace-size") as data, data.transaction() as tx:
-            size: int = _sql.table_bytes(tx, name=table_name(version)) or 0
-        return int(size * share * _AS_PARQUET)
+        return int(table_bytes(self._task.data(), version) * share * _AS_PARQUET)
 
 
 @contextmanager

@@ -15,12 +15,12 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from trace_platform.data.alerts import record
+from trace_platform.data.incidents import count_others
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig, MissingFile, ProvidersDisagree
 from trace_platform.domain.merge_ranges import merge_ranges
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.partitions import pieces
-from trace_platform.operators.incidents import count_others
 from trace_platform.operators.integrity import stored
 from trace_platform.operators.integrity.chain import TABLES, Chain, Proofs, Rows, rows_of
 from trace_platform.operators.integrity.compare import differences

@@ -15,11 +15,11 @@ from uuid import UUID
 from pydantic import Field, model_validator
 
 from trace_platform.data.database import DataDatabase
+from trace_platform.data.incidents import Incidents, database_now, last_hot_block
 from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
 from trace_platform.operators import scope
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.rpc import RpcClient
-from trace_platform.operators.incidents import Incidents, database_now, last_hot_block
 from trace_platform.operators.rounds import rounds
 from trace_platform.wire.task import DatasetEvent, TaskOutput
 

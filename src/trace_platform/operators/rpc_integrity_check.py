@@ -20,6 +20,7 @@ from pydantic import Field
 
 from trace_platform.data.alerts import Alert, Severity, record
 from trace_platform.data.database import DataDatabase
+from trace_platform.data.incidents import database_now
 from trace_platform.domain.errors import (
     MalformedBlock,
     ProvidersDisagree,
@@ -29,7 +30,6 @@ from trace_platform.domain.errors import (
 )
 from trace_platform.operators import scope
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
-from trace_platform.operators.incidents import database_now
 from trace_platform.operators.integrity.chain import TABLES, Proofs, Rows
 from trace_platform.operators.integrity.compare import differences
 from trace_platform.operators.integrity.scan import KEYS

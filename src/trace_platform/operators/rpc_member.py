@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from trace_platform.data.database import DataDatabase
+from trace_platform.data.incidents import Incidents
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
 from trace_platform.operators.evm.rpc import RpcClient
-from trace_platform.operators.incidents import Incidents
 from trace_platform.operators.integrity.chain import Chain, Proofs, Rows
 from trace_platform.operators.rpc_providers import Provider
 
