@@ -56,6 +56,7 @@ class Frames:
         # By input, what was read so far: for a guess at what will be written.
         self._read_bytes: Counter[int] = Counter()
         self._files: list[str] = []
+        self._plain: set[str] = set()
 
     @contextmanager
     def actions(self) -> Iterator[None]:
@@ -116,6 +117,7 @@ class Frames:
                 self._task.store,
                 target.prefix,
                 f"{target.name}_{blocks.start}_{blocks.end}",
+                self._plain.intersection(frame.columns),
             )
         self._task.check()
         return seal_output(self._task.store, target, blocks, written.files, written.schema)
@@ -170,6 +172,8 @@ class Frames:
         found = parquet_input.footers(uris, self._task.store, origin)
         self._read_bytes[index] += sum(footer.bytes for footer in found)
         self._files += uris
+        for footer in found:
+            self._plain |= footer.plain
         return found
 
     def _file_count(

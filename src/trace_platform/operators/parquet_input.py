@@ -7,6 +7,7 @@ and the blocks that a file holds. Rows are read by executors alone.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ _VERIFY = "`trace datasets verify` finds what is damaged"
 _NEW_GENERATION = "a column keeps its type within a generation: build a new one"
 _LIST_HERE = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _MANY_FILES = 1_000_000
+# A value, at most, where it is a number of a dictionary's entry.
+_PLAIN_BYTES = 6
 # Of footers at once: a distant store answers each in tens of milliseconds.
 _THREADS = 16
 
@@ -43,6 +46,8 @@ class Footer:
     bytes: int
     # Of the blocks that its rows are of; None when the file does not say.
     blocks: BlockRange | None
+    # Columns whose values hardly repeat: a dictionary of them was of no use.
+    plain: frozenset[str]
 
 
 def footers(uris: Iterable[str], store: ObjectStore, origin: str) -> list[Footer]:
@@ -132,12 +137,24 @@ def _footer(uri: str, store: ObjectStore, origin: str) -> Footer:
     try:
         with pq.ParquetFile(path, filesystem=filesystem) as file:
             size = filesystem.get_file_info(path).size
-            return Footer(uri, file.schema_arrow, size, _blocks(file.metadata))
+            meta = file.metadata
+            return Footer(uri, file.schema_arrow, size, _blocks(meta), _plain(meta))
     except FileNotFoundError:
         raise MissingFile(f"{origin}: {uri} is not there", hint=_VERIFY) from None
     except (pa.ArrowInvalid, OSError) as error:
         said = f"{origin}: {uri} cannot be read: {_first_line(error)}"
         raise CorruptFile(said, hint=_VERIFY) from None
+
+
+def _plain(metadata: pq.FileMetaData) -> frozenset[str]:
+    size: Counter[str] = Counter()
+    values: Counter[str] = Counter()
+    for group in range(metadata.num_row_groups):
+        for each in range(metadata.num_columns):
+            column = metadata.row_group(group).column(each)
+            size[column.path_in_schema] += column.total_uncompressed_size
+            values[column.path_in_schema] += column.num_values
+    return frozenset(name for name in size if size[name] > _PLAIN_BYTES * values[name])
 
 
 def _blocks(metadata: pq.FileMetaData) -> BlockRange | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -45,6 +46,8 @@ _OPTIONS = {
     "parquet.block.row.count.limit": str(_GROUP_ROWS),
     # The manifest has a digest of the whole file.
     "parquet.page.write-checksum.enabled": "false",
+    # For planners of nested columns, which nobody has.
+    "parquet.size.statistics.enabled": "false",
     # `_SUCCESS` is the seal of a whole output, and has the manifest's hash in it.
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     # Version 1: a task's files arrive together, and only when the whole job has succeeded.
@@ -65,7 +68,7 @@ def arranged(
     blocks hold neighbouring ones, told by the number alone: a sort of Spark's own would read
     everything once more to find out where to cut."""
     if files is not None and (files == 1 or not sort_by):
-        frame = frame.coalesce(files)
+        frame = _gathered(frame, files)
     elif files is not None and sort_by[0] == BLOCK:
         frame = frame.repartitionById(files, _part_of(blocks, files))
     elif files is not None:
@@ -92,12 +95,18 @@ def files_for(about_bytes: int, file_mb: int) -> int:
 
 
 def write_files(
-    frame: DataFrame, spark: SparkSession, store: ObjectStore, prefix: str, stem: str
+    frame: DataFrame,
+    spark: SparkSession,
+    store: ObjectStore,
+    prefix: str,
+    stem: str,
+    plain: Collection[str] = (),
 ) -> Written:
     """A file per partition that has rows, at least one: `{stem}.parquet`, or `{stem}-NNN.parquet`
-    in the order of the partitions."""
+    in the order of the partitions. Of `plain` columns nobody tries to make a dictionary."""
     folder = f"{prefix}_spark-{uuid4().hex}/"
-    frame.write.options(**_OPTIONS).parquet(spark_location(folder, store))
+    options = _OPTIONS | {f"parquet.enable.dictionary#{name}": "false" for name in plain}
+    frame.write.options(**options).parquet(spark_location(folder, store))
     staged = [uri for uri in store.list(folder) if uri.endswith(".parquet")]
     facts = _facts(staged, spark, store)
     kept = [fact for fact in facts if fact.file.rows] or facts[:1]
@@ -116,6 +125,21 @@ class _Fact:
     uri: str
     file: WrittenFile
     schema: pa.Schema
+
+
+def _gathered(frame: DataFrame, files: int) -> DataFrame:
+    """In so many parts, or up to twice as many that are there: partitions that are put together
+    unevenly leave cores idle at the end."""
+    there = _parts(frame) if files > 1 else None
+    return frame if there is not None and there <= files * 2 else frame.coalesce(files)
+
+
+def _parts(frame: DataFrame) -> int | None:
+    """How many partitions it has; None when only a shuffle would tell."""
+    plan = frame._jdf.queryExecution().executedPlan()
+    if plan.nodeName() == "AdaptiveSparkPlan":
+        return None
+    return int(plan.execute().getNumPartitions())
 
 
 def _told_bytes(plan: Any) -> int | None:
@@ -142,14 +166,17 @@ def _facts(staged: list[str], spark: SparkSession, store: ObjectStore) -> list[_
 def _fact(uri: str, store: ObjectStore) -> _Fact:
     filesystem, path = store.filesystem(uri)
     digest, size = hashlib.sha256(), 0
-    with filesystem.open_input_stream(path) as stream:
-        while chunk := stream.read(_CHUNK_BYTES):
-            digest.update(chunk)
-            size += len(chunk)
-    with pq.ParquetFile(path, filesystem=filesystem) as file:
-        rows, schema = file.metadata.num_rows, file.schema_arrow.remove_metadata()
-    if filesystem.type_name == "local":
-        sync(path)
+    # The disk writes what the processor hashes.
+    with ThreadPoolExecutor(1) as disk:
+        synced = disk.submit(sync, path) if filesystem.type_name == "local" else None
+        with filesystem.open_input_stream(path) as stream:
+            while chunk := stream.read(_CHUNK_BYTES):
+                digest.update(chunk)
+                size += len(chunk)
+        with pq.ParquetFile(path, filesystem=filesystem) as file:
+            rows, schema = file.metadata.num_rows, file.schema_arrow.remove_metadata()
+        if synced is not None:
+            synced.result()
     return _Fact(uri, WrittenFile(uri.rpartition("/")[2], rows, size, digest.hexdigest()), schema)
 
 
