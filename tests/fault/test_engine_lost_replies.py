@@ -506,6 +506,42 @@ def a_claim_of_keys_may_be_repeated(client: Client) -> None:
     assert client.count("rpc_key_claims") == 2
 
 
+@proves("/internal/datasets/resolve")
+def datasets_may_be_resolved_again(client: Client) -> None:
+    yaml = DAG + "publish:\n  lossy_rows: { from: { job: echo } }\n"
+    client.dispatcher.run(lambda plane: plane.deploy(yaml))
+    (attempt,) = client.claimed()
+    commit = OutputCommit.model_validate(output(client, attempt))
+    client.dispatcher.run(lambda plane: plane.complete(attempt, outputs=[commit]))
+    shown = {"X-Trace-Service-Token": SECRETS.service_token}
+    body = {"datasets": [{"name": "lossy_rows"}]}
+    (found,) = client.lose_and_repeat("/internal/datasets/resolve", body, **shown)["datasets"]
+    assert found["files"] == [commit.location + "rows_0_9.parquet"]
+    assert client.count("partition_versions") == 1
+
+
+@proves("/internal/queries")
+def queries_may_be_put_on_record_again(client: Client) -> None:
+    read = {"name": "rows", "dataset_uuid": str(uuid4()), "dataset_version": str(uuid4())}
+    query = {
+        "query_id": str(uuid4()),
+        "caller": "ann",
+        "kind": "user",
+        "sql_sha256": "0" * 64,
+        "format": "json",
+        "datasets": [read],
+        "pii": {"rows": ["email"]},
+        "row_count": 1,
+        "bytes": 10,
+        "elapsed_ms": 1.5,
+        "started_at": "2026-05-01T12:00:00Z",
+    }
+    shown = {"X-Trace-Service-Token": SECRETS.service_token}
+    answer = client.lose_and_repeat("/internal/queries", {"queries": [query]}, **shown)
+    assert answer == {"accepted": 0}, "the first try had it recorded"
+    assert [client.count(t) for t in ("queries", "query_reads", "pii_access_log")] == [1, 1, 1]
+
+
 @pytest.mark.parametrize("path", CASES)
 def test_a_request_whose_reply_is_lost_is_done_once(client: Client, path: str) -> None:
     CASES[path](client)

@@ -202,6 +202,7 @@ def test_the_queue_role_cannot_read_the_state(state_dsns: StateDsns) -> None:
 def test_the_query_role_reads_and_never_writes(data_dsns: DataDsns) -> None:
     with psycopg.connect(data_dsns.owner, autocommit=True) as owner:
         owner.execute("CREATE TABLE hot (n int)")
+        owner.execute("GRANT SELECT ON hot TO trace_query")
     with psycopg.connect(data_dsns.writer, autocommit=True) as writer:
         writer.execute("INSERT INTO hot VALUES (1)")
         with pytest.raises(errors.InsufficientPrivilege):

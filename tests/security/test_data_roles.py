@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -12,10 +13,12 @@ from psycopg.types.json import Jsonb
 
 from tests.support.hot_chain import HotChain
 from tests.support.shared_data import SharedData, shared_data
+from trace_platform.app import databases
 from trace_platform.data.database import DataDatabase
+from trace_platform.drivers.postgres.migrations import migrate
 
 if TYPE_CHECKING:
-    from tests.conftest import PostgresServer
+    from tests.conftest import DataDsns, PostgresServer
 
 DENIED = psycopg.errors.InsufficientPrivilege
 
@@ -203,7 +206,20 @@ def test_a_reader_reads_hot_tables_and_what_they_are(
     assert reader.execute("SELECT first_block FROM hot_tables LIMIT 1").fetchone() == (0,)
 
 
-@pytest.mark.parametrize("table", ["hot_outbox", "chain_hashes", "staging_tables", "staging"])
+HIDDEN = [
+    "hot_outbox",
+    "chain_hashes",
+    "staging_tables",
+    "staging",
+    "alert_events",
+    "schema_migrations",
+    "pg_catalog.pg_authid",
+    "pg_catalog.pg_hba_file_rules",
+    "pg_catalog.pg_user_mapping",
+]
+
+
+@pytest.mark.parametrize("table", HIDDEN)
 def test_a_reader_reads_nothing_else(
     table: str, reader: psycopg.Connection, worker: psycopg.Connection, chain: HotChain
 ) -> None:
@@ -239,6 +255,101 @@ def test_a_reader_changes_nothing_even_when_it_asks_to_write(
     with pytest.raises(DENIED):
         reader.execute(statement.format(table=chain.blocks.name).encode())
     reader.execute("SET default_transaction_read_only = on")
+
+
+REACHES = [
+    "SELECT writer_task FROM hot_tables",
+    "SELECT * FROM hot_tables",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT pg_read_binary_file('/etc/passwd')",
+    "SELECT pg_ls_dir('/')",
+    "SELECT pg_stat_file('/etc/passwd')",
+    "SELECT lo_import('/etc/passwd')",
+    "SELECT lo_export(1, '/tmp/x')",
+    "COPY {table} TO PROGRAM 'id'",
+    "COPY {table} TO '/tmp/x'",
+    "COPY {table} FROM PROGRAM 'id'",
+    "COPY hot_tables TO STDOUT",
+    "COPY (SELECT * FROM alert_events) TO STDOUT",
+    "SELECT query_to_xml('SELECT * FROM alert_events', true, true, '')",
+    "SELECT open_hot_table()",
+    "SELECT hot_table_name(gen_random_uuid())",
+    "SET ROLE trace_data_owner",
+    "SET ROLE trace_data_writer",
+    "SET SESSION AUTHORIZATION trace_data_owner",
+    "ALTER ROLE trace_query SUPERUSER",
+    "ALTER SYSTEM SET log_statement = 'all'",
+    "ALTER DEFAULT PRIVILEGES FOR ROLE trace_data_owner GRANT ALL ON TABLES TO trace_query",
+    "CREATE SCHEMA mine",
+    "CREATE FUNCTION mine() RETURNS int LANGUAGE sql RETURN 1",
+    "SELECT pg_reload_conf()",
+    "SELECT pg_create_logical_replication_slot('x', 'test_decoding')",
+    "BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE",
+    "COMMENT ON TABLE {table} IS 'x'",
+    "DO LANGUAGE plpgsql $$ BEGIN EXECUTE 'DELETE FROM {table}'; END $$",
+]
+
+
+@pytest.mark.parametrize("statement", REACHES)
+def test_a_reader_reaches_no_file_program_role_or_setting(
+    statement: str, reader: psycopg.Connection, chain: HotChain
+) -> None:
+    reader.execute("SET default_transaction_read_only = off")
+    with pytest.raises(DENIED):
+        reader.execute(statement.format(table=chain.blocks.name).encode())
+
+
+def test_a_table_that_is_nobodys_dataset_is_not_a_readers(
+    data: SharedData, reader: psycopg.Connection
+) -> None:
+    with psycopg.connect(data.owner, autocommit=True) as owner:
+        owner.execute("CREATE TABLE dataset_of_nobody (n int)")
+        owner.execute("CREATE VIEW every_hash AS SELECT * FROM chain_hashes")
+    for name in ("dataset_of_nobody", "every_hash"):
+        with pytest.raises(DENIED):
+            reader.execute(f"SELECT * FROM {name}".encode())
+
+
+def test_what_a_reader_may_is_all_that_it_was_given(
+    reader: psycopg.Connection, chain: HotChain
+) -> None:
+    tables = reader.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+        " AND relkind IN ('r', 'v', 'm', 'p') AND has_table_privilege(oid, 'SELECT')"
+    ).fetchall()
+    assert {chain.blocks.name, chain.logs.name} <= {name for (name,) in tables}
+    assert [name for (name,) in tables if not name.startswith("dataset_")] == []
+    functions = reader.execute(
+        "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
+        " AND has_function_privilege(oid, 'EXECUTE')"
+    ).fetchall()
+    assert functions == []
+
+
+def test_tables_from_before_the_readers_were_limited_stay_readable(
+    data_dsns: DataDsns, tmp_path: Path
+) -> None:
+    """A database with hot tables that is brought up to date."""
+    for path in sorted(databases.DATA.migrations.glob("*.sql")):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    with psycopg.connect(data_dsns.owner, autocommit=True) as owner:
+        # As it was before: of the newest migration nothing.
+        owner.execute("DROP TRIGGER open_hot_table ON hot_tables")
+        owner.execute("DROP FUNCTION open_hot_table()")
+        owner.execute("DELETE FROM schema_migrations WHERE version >= 5")
+        old = "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO trace_query"
+        owner.execute(old)
+        owner.execute("GRANT SELECT ON hot_tables, alert_events TO trace_query")
+    chain = HotChain(DataDatabase(data_dsns.writer))
+    with chain.writer() as writer:
+        writer.take_over()
+        chain.write(writer, 0, 3)
+    assert migrate(data_dsns.owner, tmp_path)[:1] == ["0005_query_role"]
+    with psycopg.connect(data_dsns.query, autocommit=True) as reader:
+        counted = reader.execute(f"SELECT count(*) FROM {chain.blocks.name}".encode()).fetchone()
+        assert counted == (4,)
+        with pytest.raises(DENIED):
+            reader.execute("SELECT * FROM alert_events")
 
 
 def test_the_owner_drops_a_table_with_all_that_is_known_of_it(data: SharedData) -> None:

@@ -91,15 +91,24 @@ class Reader:
 
     def poll(self) -> Poll:
         began_at = time.monotonic()
-        answer = self._http.get("/internal/datasets").raise_for_status()
+        found = self._resolved()
         ended_at = time.monotonic()
-        found = json.loads(answer.content)["datasets"]
         return Poll(
             began_at,
             ended_at,
             {each["name"]: each["dataset_version"] for each in found},
             {each["name"]: tuple(map(self._file, each["files"])) for each in found},
         )
+
+    def _resolved(self) -> list[dict[str, Any]]:
+        """Everything that is published, as it is at one moment."""
+        while True:
+            listed = self._http.get("/internal/datasets").raise_for_status().json()["datasets"]
+            body = {"datasets": [{"name": each["name"]} for each in listed]}
+            answer = self._http.post("/internal/datasets/resolve", json=body)
+            if answer.status_code != httpx.codes.NOT_FOUND:  # a name that is gone by now
+                found: list[dict[str, Any]] = answer.raise_for_status().json()["datasets"]
+                return found
 
     def reread(self) -> None:
         for uri, file in self._known.items():

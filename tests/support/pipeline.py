@@ -16,11 +16,12 @@ from trace_platform.dispatcher.claim_task import claim_tasks
 from trace_platform.dispatcher.complete_task import complete_task
 from trace_platform.dispatcher.deploy_dag import deploy_dag
 from trace_platform.dispatcher.requeue_failed import requeue_failed
+from trace_platform.dispatcher.resolve_datasets import resolve_datasets
 from trace_platform.domain.errors import TraceError
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.contract import TaskContext
-from trace_platform.state import datasets
 from trace_platform.wire.control import DeployResponse
+from trace_platform.wire.query import DatasetRef, ResolveRequest
 from trace_platform.wire.task import Claimed, CompleteRequest
 
 SOURCE = "source"
@@ -153,10 +154,8 @@ class Pipeline:
 
     async def read(self) -> Seen:
         """Every published dataset, in one look, as the query service would find it."""
-        async with self.plane.me.state.transaction() as tx:
-            files = await datasets.published_files(tx, self.plane.me.org_id)
         seen: Seen = {}
-        for name, uris in files.items():
+        for name, uris in (await published_files(self.plane)).items():
             contents = [json.loads(self.plane.me.store.get(uri)) for uri in uris]
             seen[name] = {(c["range"][0], c["range"][1]): c for c in contents}
         return seen
@@ -164,6 +163,14 @@ class Pipeline:
     def active(self, dag: str = "p") -> Any:
         (row,) = self.plane.sql("SELECT dag_version_id FROM active_dags WHERE dag_name = %s", dag)
         return row["dag_version_id"]
+
+
+async def published_files(plane: ControlPlane) -> dict[str, list[str]]:
+    """By published name, all at one moment."""
+    names = [row["name"] for row in plane.sql("SELECT name FROM datasets WHERE name IS NOT NULL")]
+    request = ResolveRequest(datasets=[DatasetRef(name=name) for name in names])
+    found = await resolve_datasets(plane.me.state, plane.me.org_id, request)
+    return {name: each.files for name, each in zip(names, found.datasets, strict=True)}
 
 
 def mixed(seen: Seen) -> dict[str, set[int]]:

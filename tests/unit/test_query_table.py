@@ -3,30 +3,41 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from tests.support.scripted_query_api import (
+    Reply,
+    ScriptedApi,
+    arrow_reply,
+    facts,
+    refusal,
+    rows_reply,
+    scripted_api,
+    stream_headers,
+    used,
+)
 from trace_platform.cli import query as command
-from trace_platform.domain.errors import BadInput
-from trace_platform.wire.query import QueryColumn, QueryResponse
+from trace_platform.cli.query_position import pointed
+from trace_platform.cli.query_table import footer, render_rows
+from trace_platform.domain.errors import BadInput, InvalidQuery, TooManyQueries, Unavailable
+from trace_platform.wire.query import QueryResponse
 
 HASH = "0x" + "ab" * 32
 
 
 def response(columns: dict[str, str], *rows: list[Any]) -> QueryResponse:
-    return QueryResponse(
-        columns=[QueryColumn(name=name, type=type_) for name, type_ in columns.items()],
-        rows=list(rows),
-        row_count=len(rows),
-        truncated=False,
-        elapsed_ms=1.0,
-        datasets=["blocks"],
-    )
+    return QueryResponse.model_validate(facts(columns, len(rows)) | {"rows": list(rows)})
 
 
 def wide(count: int = 2) -> QueryResponse:
@@ -37,7 +48,7 @@ def wide(count: int = 2) -> QueryResponse:
 def shown(answer: QueryResponse, width: int, terminal: bool = True) -> list[str]:
     target = io.StringIO()
     console = Console(file=target, width=width, force_terminal=terminal, color_system=None)
-    command.render_rows(console, answer)
+    render_rows(console, answer)
     return target.getvalue().splitlines()
 
 
@@ -77,64 +88,209 @@ def test_no_rows_are_no_records() -> None:
     assert shown(wide(0), 80) == []
 
 
+def test_the_footer_says_what_was_read_and_what_was_not_shown() -> None:
+    answer = response({"n": "BIGINT"}, [1])
+    assert footer(answer) == "1 row · 1 ms · blocks@0a1b2c3d"
+    masked = answer.model_dump() | {
+        "truncated": True,
+        "datasets": [used(), used("labels", ["name", "email"])],
+    }
+    assert footer(QueryResponse.model_validate(masked)) == (
+        "first 1 row, there are more (--limit) · 1 ms · blocks@0a1b2c3d, labels@0a1b2c3d"
+        " · labels: name, email masked"
+    )
+
+
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The statements that reached the service."""
-    found: list[str] = []
-
-    def run_query(home: object, sql: str, limit: int) -> QueryResponse:
-        found.append(sql)
-        return response({"n": "BIGINT"}, [1])
-
-    monkeypatch.setattr(command, "run_query", run_query)
-    return found
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedApi]:
+    with scripted_api(tmp_path_factory.mktemp("instance") / "home") as server:
+        yield server
 
 
-def invoke(*arguments: str) -> Any:
+def invoke(api: ScriptedApi, *arguments: str) -> Any:
     app = typer.Typer()
     app.command()(command.query)
-    return CliRunner().invoke(app, ["select 1", *arguments])
+    return CliRunner().invoke(app, ["select 1", *arguments, "--home", str(api.home.root)])
 
 
-@pytest.mark.parametrize("name", ["rows.parquet", "rows", "rows.table"])
+@pytest.mark.parametrize("name", ["rows.xlsx", "rows", "rows.table"])
 def test_a_name_that_tells_no_format_is_refused(
-    tmp_path: Path, asked: list[str], name: str
+    tmp_path: Path, api: ScriptedApi, name: str
 ) -> None:
-    error = invoke("--output", str(tmp_path / name)).exception
+    error = invoke(api, "--output", str(tmp_path / name)).exception
     assert isinstance(error, BadInput)
-    assert error.hint == "give --format, or a name that ends in .json or .csv"
-    assert asked == []
+    assert error.hint == "give --format, or a name that ends in .json, .csv, .arrow or .parquet"
+    assert api.asked == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_format_that_is_given_counts(tmp_path: Path, asked: list[str]) -> None:
-    assert invoke("--output", str(tmp_path / "rows.txt"), "--format", "csv").exit_code == 0
-    assert (tmp_path / "rows.txt").read_text() == "n\n1\n"
+def test_a_format_that_is_given_counts(tmp_path: Path, api: ScriptedApi) -> None:
+    assert invoke(api, "--output", str(tmp_path / "rows.txt"), "--format", "json").exit_code == 0
+    assert (tmp_path / "rows.txt").read_text() == '[{"n": 1}]\n'
 
 
 @pytest.mark.parametrize("name", ["none/rows.csv", "folder.csv", "/proc/rows.csv"])
 def test_a_place_that_cannot_be_written_is_refused_before_the_query(
-    tmp_path: Path, asked: list[str], name: str
+    tmp_path: Path, api: ScriptedApi, name: str
 ) -> None:
     (tmp_path / "folder.csv").mkdir()
-    assert isinstance(invoke("--output", str(tmp_path / name)).exception, BadInput)
-    if name != "/proc/rows.csv":  # root is told only when it tries
-        assert asked == []
+    assert isinstance(invoke(api, "--output", str(tmp_path / name)).exception, BadInput)
+    assert api.asked == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_the_right_is_refused(tmp_path: Path, asked: list[str]) -> None:
+def test_a_folder_without_the_right_is_refused(tmp_path: Path, api: ScriptedApi) -> None:
     tmp_path.chmod(0o500)
-    assert isinstance(invoke("--output", str(tmp_path / "rows.csv")).exception, BadInput)
-    assert asked == []
+    assert isinstance(invoke(api, "--output", str(tmp_path / "rows.csv")).exception, BadInput)
+    assert api.asked == []
 
 
-def test_a_dash_is_the_standard_output(asked: list[str]) -> None:
-    assert json.loads(invoke("--output", "-", "--json").stdout) == [{"n": 1}]
-    assert "│ 1 │" in invoke("--output", "-").stdout
+def test_a_dash_is_the_standard_output(api: ScriptedApi) -> None:
+    assert json.loads(invoke(api, "--output", "-", "--json").stdout) == [{"n": 1}]
+    assert "│ 1 │" in invoke(api, "--output", "-").stdout
 
 
-def test_json_and_another_format_contradict(asked: list[str]) -> None:
-    assert invoke("--json", "--format", "csv").exit_code == 2
-    assert invoke("--json", "--format", "json").exit_code == 0
-    assert len(asked) == 1
+def test_json_and_another_format_contradict(api: ScriptedApi) -> None:
+    assert invoke(api, "--json", "--format", "csv").exit_code == 2
+    assert invoke(api, "--json", "--format", "json").exit_code == 0
+    assert len(api.asked) == 1
+
+
+def test_what_is_shown_and_what_is_written_have_limits_of_their_own(
+    api: ScriptedApi, tmp_path: Path
+) -> None:
+    invoke(api)
+    invoke(api, "--output", str(tmp_path / "rows.json"))
+    invoke(api, "--output", str(tmp_path / "rows.json"), "--limit", "5")
+    assert [each.get("limit") for each in api.asked] == [None, 1_000_000, 5]
+
+
+def test_a_moment_goes_along(api: ScriptedApi) -> None:
+    invoke(api, "--at", "2026-01-31T12:00Z")
+    assert api.asked[0]["at"] == "2026-01-31T12:00Z"
+
+
+def test_pages_are_followed(api: ScriptedApi) -> None:
+    api.gets["/v1/query/x/pages/2"] = Reply(200, b'{"rows": [[2]], "next": null}')
+    api.queries = [rows_reply({"n": "BIGINT"}, [[1]], row_count=2, next="/v1/query/x/pages/2")]
+    assert json.loads(invoke(api, "--json").stdout) == [{"n": 1}, {"n": 2}]
+    assert "│ 2 │" in invoke(api).stdout
+
+
+def test_no_rows_are_an_empty_array(api: ScriptedApi) -> None:
+    api.queries = [rows_reply({"n": "BIGINT"}, [])]
+    assert invoke(api, "--json").stdout == "[]\n"
+
+
+def test_bytes_of_the_service_are_written_as_they_are(api: ScriptedApi, tmp_path: Path) -> None:
+    table = pa.table({"n": range(3_000)})
+    api.queries = [arrow_reply(table)]
+    result = invoke(api, "--output", str(tmp_path / "rows.arrow"))
+    assert pa.ipc.open_stream((tmp_path / "rows.arrow").read_bytes()).read_all().equals(table)
+    assert "3,000 rows · 1 ms · blocks@0a1b2c3d" in result.stderr
+    api.queries = [lambda _: Reply(200, b"n\n1\n", stream_headers(1))]
+    assert invoke(api, "--format", "csv").stdout == "n\n1\n"
+    assert [each["format"] for each in api.asked] == ["arrow", "csv"]
+
+
+def test_an_answer_that_breaks_off_leaves_no_file(api: ScriptedApi, tmp_path: Path) -> None:
+    api.queries = [arrow_reply(pa.table({"n": range(3_000)}), cut=5_000)]
+    result = invoke(api, "--output", str(tmp_path / "rows.arrow"))
+    assert isinstance(result.exception, Unavailable)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_output_holds_rows_alone(api: ScriptedApi) -> None:
+    datasets = [used("labels", ["name"])]
+    api.queries = [rows_reply({"n": "BIGINT"}, [[1]], truncated=True, datasets=datasets)]
+    result = invoke(api, "--json", "--timing")
+    assert json.loads(result.stdout) == [{"n": 1}]
+    assert "first 1 row, there are more (--limit)" in result.stderr
+    assert "labels: name masked" in result.stderr
+    assert "1.2 ms in the service, " in result.stderr
+
+
+def test_an_error_points_at_its_place(api: ScriptedApi) -> None:
+    api.queries = [refusal(InvalidQuery("there is no column", hint="look", line=1, column=8))]
+    error = invoke(api).exception
+    assert isinstance(error, InvalidQuery)
+    assert error.message == "there is no column\n  1 | select 1\n             ^"
+    assert error.hint == "look"
+
+
+def test_a_caret_stands_below_its_column_whatever_is_before_it() -> None:
+    sql = "select 1\n\tfrom '数据' wher" + " x" * 200
+    error = pointed(InvalidQuery("no", line=2, column=12), sql)
+    _, line, caret = error.message.split("\n")
+    assert line.startswith("  2 |  from '数据' wher x")
+    assert line.endswith("…")
+    # Each of the two characters is two cells wide.
+    assert caret.index("^") == line.index("wher") + 2
+    late = pointed(InvalidQuery("no", line=2, column=200), sql).message.split("\n")
+    assert late[1].startswith("  2 | …")
+    assert late[1][late[2].index("^")] == sql.splitlines()[1][199]
+
+
+@pytest.mark.parametrize("place", [{}, {"line": 9, "column": 1}, {"line": "x", "column": None}])
+def test_an_error_without_a_place_stays_as_it_is(place: dict[str, Any]) -> None:
+    error = InvalidQuery("no", **place)
+    assert pointed(error, "select 1") is error
+
+
+def test_a_busy_service_is_waited_for_and_said(api: ScriptedApi) -> None:
+    busy = refusal(TooManyQueries("2 queries are running", retry_after_s=0.01))
+    api.queries = [busy, rows_reply({"n": "BIGINT"}, [[1]])]
+    result = invoke(api, "--json")
+    assert result.stdout == '[{"n": 1}]\n'
+    assert result.stderr == "2 queries are running: asking again in 0.01 s\n"
+
+
+def test_one_that_stays_busy_is_an_error(api: ScriptedApi) -> None:
+    api.queries = [refusal(TooManyQueries("busy", hint="try again", retry_after_s=60))]
+    assert isinstance(invoke(api).exception, TooManyQueries)
+
+
+def trace(api: ScriptedApi, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "trace_platform.cli", *arguments]
+    return subprocess.Popen([*command, "--home", str(api.home.root)], **more)
+
+
+def test_ctrl_c_cancels_the_query_and_exits_130(api: ScriptedApi, tmp_path: Path) -> None:
+    asked = api.until_canceled
+    target = tmp_path / "rows.arrow"
+    started: list[subprocess.Popen[bytes]] = []
+
+    def interrupt(body: dict[str, Any]) -> Reply:
+        started[0].send_signal(signal.SIGINT)
+        return asked(body)
+
+    api.queries = [interrupt]
+    started.append(trace(api, "query", "select 1", "--output", str(target), stderr=subprocess.PIPE))
+    with started[0] as process:
+        assert process.stderr
+        assert (process.wait(30), process.stderr.read()) == (130, b"canceled\n")
+    assert api.canceled == [api.asked[0]["query_id"]]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_binary_formats_are_not_for_a_terminal(api: ScriptedApi) -> None:
+    master, terminal = os.openpty()
+    with trace(
+        api, "query", "select 1", "--format", "arrow", stdout=terminal, stderr=subprocess.PIPE
+    ) as process:
+        os.close(terminal)
+        assert process.stderr
+        assert b"arrow is not for a terminal" in process.stderr.read()
+        assert process.wait(30) == 1
+    os.close(master)
+    assert api.asked == []
+
+
+def test_csv_sends_no_escape_to_a_terminal(api: ScriptedApi) -> None:
+    api.queries = [lambda _: Reply(200, b"n\n\x1b[31mred\n", stream_headers(1))]
+    master, terminal = os.openpty()
+    with trace(api, "query", "select 1", "--format", "csv", stdout=terminal) as process:
+        assert process.wait(30) == 0
+    os.close(terminal)
+    assert os.read(master, 1_000) == b"n\r\n\\x1b[31mred\r\n"
+    os.close(master)

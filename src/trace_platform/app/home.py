@@ -13,13 +13,16 @@ class Home:
     """
     config.toml    what its owner wrote (optional)
     instance.json  ports chosen on the first start
-    secrets/       one file per secret, readable by the owner alone; named/ has those of DAG files
+    secrets/       one file per secret, readable by the owner alone; named/ has those of DAG files,
+                   users/ the tokens of those who may only query
     tls/           the instance's CA and certificates
     postgres/      the embedded database
     objects/       the object store: one folder per bucket
     logs/          one JSON-lines file per process
     run/           process records and ready marks, emptied on a clean stop
     spark/         Spark's scratch space
+    query/         rows of running queries
+    sql_history    what was typed into `trace sql`
     """
 
     root: Path
@@ -69,6 +72,10 @@ class Home:
     @property
     def spark(self) -> Path:
         return self.folder("spark")
+
+    @property
+    def query(self) -> Path:
+        return self.folder("query", 0o711)
 
     def secret(self, name: str) -> str:
         """The secret of that name, made on first use. Two starters agree on one value."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from trace_platform.app.databases import dsn
+from trace_platform.app.databases import READ_ONLY, dsn
 from trace_platform.app.home import Home
 from trace_platform.app.instance import HOST, Instance, open_instance
 from trace_platform.app.log import configure_logging
@@ -87,17 +87,47 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
 def _query(home: Home, settings: Settings, instance: Instance) -> None:
     import uvloop
 
-    from trace_platform.query.serve import serve
+    from trace_platform.app.query_users import QueryUsers
+    from trace_platform.data.database import DataDatabase
+    from trace_platform.query.callers import Allowance
+    from trace_platform.query.messages import Limits
+    from trace_platform.query.serve import Capacity, Places, serve
 
+    asked = settings.query
+    datasets = home.objects / settings.bucket
+    # What is not there when a child starts stays closed to it.
+    datasets.mkdir(exist_ok=True)
     uvloop.run(
         serve(
             listen=_listen(home, instance, "query"),
-            dispatcher_url=instance.url("dispatcher"),
+            places=Places(
+                dispatcher_url=instance.url("dispatcher"),
+                store=LocalStore(str(home.objects)),
+                readable=[str(datasets)],
+                export_bucket=settings.export_bucket,
+                scratch=home.query,
+                data=DataDatabase(dsn(home, settings, instance, READ_ONLY)),
+                ca=home.tls / "ca.pem",
+            ),
             service_token=home.secret("service_token"),
-            user_token=home.secret("user_token"),
-            ca=home.tls / "ca.pem",
-            store=LocalStore(str(home.objects)),
+            find_user=QueryUsers(home).find,
             on_ready=_ready(home, "query"),
+            capacity=Capacity(
+                children=asked.concurrency,
+                max_waiting=asked.max_waiting,
+                per_caller=asked.per_user,
+                limits=Limits(
+                    timeout_s=asked.timeout_seconds,
+                    memory_mb=asked.memory_mb,
+                    spill_mb=asked.spill_mb,
+                    threads=asked.threads,
+                    hot_mb=asked.hot_mb,
+                ),
+                allowance=Allowance(
+                    user_timeout_s=asked.timeout_seconds,
+                    task_timeout_s=asked.task_timeout_seconds,
+                ),
+            ),
         )
     )
 
@@ -134,6 +164,7 @@ def _worker(home: Home, settings: Settings, instance: Instance) -> None:
     from trace_platform.app.rpc_endpoints import rpc_endpoints
     from trace_platform.data.database import DataDatabase
     from trace_platform.drivers.lite.pgqueue import PgQueueReceiver
+    from trace_platform.drivers.query_endpoint import QueryEndpoint
     from trace_platform.operators.spark.session import SparkRuntime
     from trace_platform.worker.dispatcher_client import DispatcherClient
     from trace_platform.worker.resources import Resources
@@ -163,6 +194,7 @@ def _worker(home: Home, settings: Settings, instance: Instance) -> None:
             ),
             spark,
             DataDatabase(dsn(home, settings, instance, "trace_data_writer")),
+            query=lambda token: QueryEndpoint(instance.url("query"), token, ca.read_text()),
         ),
     )
     try:

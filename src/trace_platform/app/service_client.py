@@ -11,7 +11,7 @@ import httpx
 from trace_platform.app.home import Home
 from trace_platform.app.instance import Instance
 from trace_platform.domain.errors import SetupError, Unavailable
-from trace_platform.wire.problem import error_from
+from trace_platform.wire.refusal import error_from
 
 # Longer than a query may take, so that the service's own answer arrives first.
 _ANSWER_S = 90.0

@@ -103,6 +103,22 @@ class DispatcherSettings(_Section):
     history_days: float = Field(default=90.0, gt=0)
 
 
+class QuerySettings(_Section):
+    # Queries at once, each in a process of its own, and how many more may wait.
+    concurrency: int = Field(default=2, ge=1, le=256)
+    max_waiting: int = Field(default=16, ge=0, le=10_000)
+    # Running or waiting, of one user.
+    per_user: int = Field(default=8, ge=1, le=10_000)
+    # Of one query.
+    memory_mb: int = Field(default=1024, ge=128, le=1 << 20)
+    spill_mb: int = Field(default=2048, ge=0, le=1 << 22)
+    threads: int = Field(default=2, ge=1, le=256)
+    timeout_seconds: float = Field(default=60.0, ge=1, le=3_600)
+    task_timeout_seconds: float = Field(default=300.0, ge=1, le=86_400)
+    # Rows at the tip that one query may bring from Postgres.
+    hot_mb: int = Field(default=512, ge=16, le=1 << 18)
+
+
 class RuntimeSettings(_Section):
     """What `[runtimes.NAME]` says; the rest is as in `starting_point`."""
 
@@ -169,11 +185,14 @@ class Settings(_Section):
     bucket: str = "trace-data"
     # What is only kept while it is under way.
     scratch_bucket: str = "trace-scratch"
+    # Results of queries as files, each for a day.
+    export_bucket: str = "trace-exports"
     # Fixed ports by process name; a process without one gets a free port on the first start.
     ports: dict[str, Port] = {}
     postgres: PostgresSettings = PostgresSettings()
     dispatcher: DispatcherSettings = DispatcherSettings()
     worker: WorkerSettings = WorkerSettings()
+    query: QuerySettings = QuerySettings()
     spark: SparkSettings = SparkSettings()
     rpc_pools: dict[PoolName, RpcPoolSettings] = Field(default={}, repr=False)
     # Known by name alone: only the rpc process is told their URLs.

@@ -54,6 +54,8 @@ COMMANDS = (
     Command("keys", "keys", "keys", "Rotate the key of capability tokens, or the workers' token."),
     Command("secrets", "secrets", "secrets", "Set the secrets that DAG files name."),
     Command("query", "query", "query", "Query published datasets with SQL."),
+    Command("sql", "sql", "sql", "Query at a prompt, with completion and history."),
+    Command("users", "users", "users", "Let others query, each with a token of their own."),
     Command("devchain", "devchain", "devchain", "Serve a development chain."),
     Command("serve", "serve", "serve", "Run one process in the foreground."),
     Command("migrate", "migrate", "migrate", "Prepare roles and databases only."),

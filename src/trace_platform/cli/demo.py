@@ -22,7 +22,7 @@ from trace_platform.app.settings import Settings, load_settings
 from trace_platform.cli.display import StartDisplay
 from trace_platform.cli.follow import follow
 from trace_platform.cli.options import HomeOption
-from trace_platform.cli.query import footer, render_rows
+from trace_platform.cli.query_table import footer, render_rows
 from trace_platform.cli.signals import stop_on_signals
 
 

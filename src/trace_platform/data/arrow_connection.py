@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 
 import pyarrow as pa
 from adbc_driver_manager import dbapi
@@ -26,19 +26,24 @@ def arrow_transaction(
     transaction's when it is given."""
     if snapshot_id is not None and not _SNAPSHOT.fullmatch(snapshot_id):
         raise BadInput("that is not the id of a snapshot")
-    with _named_errors():
-        connection = postgres.connect(database.dsn, autocommit=True)
     # What was not committed is rolled back with the connection.
-    with closing(connection):
+    with closing(connect(database)) as connection:
         transaction = ArrowTransaction(connection)
         transaction.begin(snapshot_id)
         yield transaction
         transaction.run("COMMIT")
 
 
+def connect(database: DataDatabase) -> dbapi.Connection:
+    with _named_errors():
+        connection: dbapi.Connection = postgres.connect(database.dsn, autocommit=True)
+        return connection
+
+
 class ArrowTransaction:
     def __init__(self, connection: dbapi.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
+        self.is_cancelled = False
 
     def begin(self, snapshot_id: str | None) -> None:
         if snapshot_id is None:
@@ -50,18 +55,27 @@ class ArrowTransaction:
         self.run("SET LOCAL enable_seqscan = off")
 
     def run(self, statement: str) -> None:
-        with _named_errors(), self._connection.cursor() as cursor:
+        with _named_errors(), self.connection.cursor() as cursor:
             cursor.execute(statement)
 
-    def batches(self, query: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, query: str) -> Generator[pa.RecordBatch, None, None]:
         hint = {StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BATCH_BYTES)}
-        with _named_errors(), self._connection.cursor(adbc_stmt_kwargs=hint) as cursor:
+        with _named_errors(), self.connection.cursor(adbc_stmt_kwargs=hint) as cursor:
             cursor.execute(query)
             with cursor.fetch_record_batch() as reader, _named_breaks():
                 yield from reader
 
+    def cancel(self) -> None:
+        """End what runs, with an error where it is waited for. From any thread."""
+        self.is_cancelled = True
+        with suppress(dbapi.Error):  # nothing runs where Postgres is away
+            self.connection.adbc_cancel()
+
+    def close(self) -> None:
+        self.connection.close()
+
     def append(self, table: str, rows: pa.RecordBatchReader) -> int:
-        with _named_errors(), self._connection.cursor() as cursor:
+        with _named_errors(), self.connection.cursor() as cursor:
             return int(cursor.adbc_ingest(table, rows, mode="append"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from trace_platform.data.arrow_connection import arrow_transaction
+from trace_platform.data.arrow_connection import ArrowTransaction, arrow_transaction
 from trace_platform.data.columns import Column, schema_of, select_list
 from trace_platform.data.connection import DataConnection
 from trace_platform.data.database import DataDatabase
@@ -64,6 +65,30 @@ class Snapshot:
         batch takes. Rows below the table's first block are not here."""
         wanted, key = self.columns(version, columns), self.key(version)
         yield from read_range(self.database, self.id, version, wanted, key, start, end)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTable:
+    """A hot table as a transaction sees it. No first block: it has no rows."""
+
+    columns: list[Column]
+    first_block: int | None
+
+
+def tables_in(transaction: ArrowTransaction, versions: Sequence[UUID]) -> dict[UUID, ReadTable]:
+    """Of these generations those that have a table."""
+    if not versions:
+        return {}
+    wanted = ", ".join(f"uuid '{version.hex}'" for version in versions)
+    query = (
+        "SELECT dataset_version::text AS version, columns::text AS columns, first_block"
+        f" FROM hot_tables WHERE dataset_version IN ({wanted})"
+    )
+    return {
+        UUID(row["version"]): ReadTable(json.loads(row["columns"]), row["first_block"])
+        for batch in transaction.batches(query)
+        for row in batch.to_pylist()
+    }
 
 
 @contextmanager

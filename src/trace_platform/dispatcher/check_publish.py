@@ -25,6 +25,7 @@ def publish_problems(names: Names) -> Iterator[Problem]:
         for job in _makers(publish, names):
             yield from _write_mode_problems(publish, job, path)
             yield from _key_problems(publish, job, path, names)
+            yield from _format_problems(job, path)
         yield from _origin_problems(publish, path, names)
 
 
@@ -57,6 +58,12 @@ def _write_mode_problems(publish: Publish, job: Job, path: Path) -> Iterator[Pro
         said = f"job '{job.name}' has update_strategy: {job.update_strategy}"
         cure = f"write write_mode: {job.update_strategy}, or leave it out"
         yield (*path, "write_mode"), f"{said}: {cure}"
+
+
+def _format_problems(job: Job, path: Path) -> Iterator[Problem]:
+    if job.operator == "query_export" and job.config.get("format") == "csv":
+        said = f"job '{job.name}' writes CSV, which queries cannot read"
+        yield (*path, "from"), f"{said}: write format: parquet, or do not publish it"
 
 
 def _key_problems(publish: Publish, job: Job, path: Path, names: Names) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Read-only answers: what a DAG is doing, which tasks there are, what a dataset holds."""
+"""Read-only answers: what a DAG is doing, which tasks there are."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from trace_platform.dispatcher.query_columns import query_columns
 from trace_platform.dispatcher.task_payload import task_payloads
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import dags, datasets, overview, tasks
 from trace_platform.wire.control import DagStatus, DatasetStatus, JobStatus, TaskList, TaskStatus
-from trace_platform.wire.query import ResolvedDataset, ResolveResponse
 from trace_platform.wire.task import FetchResponse
 
 # Older tasks that ended are history: counting it would take ever longer.
@@ -85,25 +83,3 @@ async def fetch_task(state: Database, bucket: str, task_id: UUID) -> FetchRespon
             raise NotFound(f"there is no task {task_id}")
         (payload,) = await task_payloads(tx, [task], bucket)
     return FetchResponse(status=task["status"], task=payload)
-
-
-async def resolve_datasets(state: Database, org_id: UUID) -> ResolveResponse:
-    """Every published dataset with the committed files of its current generation."""
-    # Both reads see one moment: a commit in between would show rows without their files.
-    async with overview.snapshot(state) as tx:
-        held = await datasets.published(tx, org_id)
-        files = await datasets.published_files(tx, org_id)
-        columns = await datasets.columns_of(tx, [row["dataset_version"] for row in held])
-    return ResolveResponse(
-        datasets=[
-            ResolvedDataset(
-                name=row["name"],
-                dataset_uuid=row["dataset_uuid"],
-                dataset_version=row["dataset_version"],
-                columns=query_columns(columns.get(row["dataset_version"], [])),
-                files=files.get(row["name"], []),
-                row_count=row["row_count"],
-            )
-            for row in held
-        ]
-    )

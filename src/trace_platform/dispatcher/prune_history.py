@@ -27,6 +27,8 @@ async def prune_history(
         history.forget_invalidations,
         history.forget_backfills,
         history.forget_workers,
+        history.forget_queries,
+        history.forget_pii_access,
     ):
         async with state.statement() as tx:
             pruned += await forget(tx, keep_days, limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from trace_platform.drivers.postgres.queries import Row
 from trace_platform.wire.manifest import ManifestColumn
 from trace_platform.wire.query import QueryColumn
 
@@ -38,6 +39,12 @@ def query_columns(columns: Sequence[ManifestColumn]) -> list[QueryColumn] | None
     if not named or any(kind is None for _, kind in named):
         return None
     return [QueryColumn(name=name, type=kind) for name, kind in named if kind is not None]
+
+
+def committed_columns(described: Row) -> list[QueryColumn] | None:
+    """Of a row of `query_datasets.described`: what the commits say."""
+    said = described["columns"] or ()
+    return query_columns([ManifestColumn.model_validate(column) for column in said])
 
 
 def _name(arrow: str) -> str | None:

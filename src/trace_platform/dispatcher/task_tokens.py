@@ -79,6 +79,8 @@ def _granted(inputs: Sequence[TaskInput]) -> list[dict[str, Any]]:
                 "dataset_version": str(given.dataset_version),
                 "alias": f"input_{given.input_index}",
                 "files": [],
+                # Rows leave a table for files at any time.
+                "whole": given.table or _reads_all(given),
                 "filter": given.where,
             }
         if not _reads_all(given):

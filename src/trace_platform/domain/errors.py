@@ -6,6 +6,7 @@ TraceError
 │   ├── InvalidManifest          a staged output does not hold what it promises
 │   ├── InvalidPrefix            an object prefix that is not canonical
 │   ├── InvalidQuery             SQL that is refused or does not run
+│   │   └── QueryTooLarge        it ran into a limit of time, memory or size
 │   ├── InvalidConfig            an operator's or the platform's configuration
 │   ├── CorruptFile              a file is not what was written
 │   │   └── MissingFile
@@ -22,6 +23,8 @@ TraceError
 │   ├── IncompatibleSchema       columns that the generation cannot have: it needs a new one
 │   ├── JobOnHold                the job is paused, or a consumer of it is behind
 │   └── PartitionOverlap         a partition that crosses the border of a committed one
+├── TooManyQueries               as many as may run or wait do so; trying again helps
+├── QueryCanceled                somebody stopped it
 ├── TaskCanceled                 the attempt was told to stop
 ├── TaskTimedOut                 the attempt ran longer than its job allows
 ├── TaskFailed                   a task that was waited for failed for good
@@ -85,6 +88,10 @@ class InvalidPrefix(BadInput):
 
 class InvalidQuery(BadInput):
     code = "invalid_query"
+
+
+class QueryTooLarge(InvalidQuery):
+    code = "query_too_large"
 
 
 class InvalidConfig(BadInput):
@@ -152,6 +159,17 @@ class GenerationPurged(Conflict):
 
 class PartitionOverlap(Conflict):
     code = "partition_overlap"
+
+
+class TooManyQueries(TraceError):
+    """`retry_after_s` among its facts says when."""
+
+    code = "too_many_queries"
+    retryable = True
+
+
+class QueryCanceled(TraceError):
+    code = "query_canceled"
 
 
 class TaskCanceled(TraceError):

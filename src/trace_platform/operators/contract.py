@@ -34,6 +34,8 @@ from trace_platform.wire.task import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from trace_platform.drivers.query_endpoint import QueryEndpoint
+
 
 class OperatorConfig(BaseModel):
     """Base of every operator's configuration: unknown fields are errors."""
@@ -78,6 +80,10 @@ def _no_data() -> DataDatabase:
     raise InvalidConfig("this worker has no Postgres data")
 
 
+def _no_query() -> QueryEndpoint:
+    raise InvalidConfig("this worker has no query service")
+
+
 @dataclass(frozen=True, slots=True)
 class TaskContext:
     """One attempt, as its operator sees it."""
@@ -99,6 +105,8 @@ class TaskContext:
     emit: Emit = _emits_nothing
     # Postgres data, for hot tables.
     data: Callable[[], DataDatabase] = _no_data
+    # SQL over what this attempt may read.
+    query: Callable[[], QueryEndpoint] = _no_query
     # How much is done, of how much: a source says how far it is, and how far the outside. Without a
     # word it is Spark's tasks that are counted.
     progress: Callable[[int, int], None] = lambda done, total: None

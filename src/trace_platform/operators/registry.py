@@ -19,6 +19,7 @@ OPERATORS: dict[str, str] = {
     "liveliness_monitor": "trace_platform.operators.liveliness_monitor.LivelinessMonitor",
     "no_op": "trace_platform.operators.no_op.NoOp",
     "parquet_compact": "trace_platform.operators.parquet_compact.ParquetCompact",
+    "query_export": "trace_platform.operators.query_export.QueryExport",
     "range_splitter": "trace_platform.operators.range_splitter.RangeSplitter",
     "rpc_integrity_check": "trace_platform.operators.rpc_integrity_check.RpcIntegrityCheck",
     "ticker": "trace_platform.operators.ticker.Ticker",

@@ -1,128 +1,229 @@
-"""The query service's HTTP: `POST /v1/query`, `GET /v1/datasets`, `GET /healthz`."""
+"""The query service's HTTP: queries of users and tasks, their results, datasets and history."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 import structlog
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
-from trace_platform.domain.errors import TraceError, Unauthenticated, Unavailable
-from trace_platform.drivers.object_store import ObjectStore
-from trace_platform.query.children import ChildPool
-from trace_platform.query.dispatcher_client import Resolver
-from trace_platform.query.messages import Answer
+from trace_platform.domain.errors import Unauthenticated
+from trace_platform.query import metrics
+from trace_platform.query.callers import Allowance, Caller, FindUser
+from trace_platform.query.service import QueryService
+from trace_platform.query.spool import Spool
 from trace_platform.wire import problem
 from trace_platform.wire.query import (
+    DATASETS_HEADER,
+    ELAPSED_HEADER,
+    MASKED_HEADER,
+    QUERY_ID_HEADER,
+    ROWS_HEADER,
+    TRUNCATED_HEADER,
     DatasetList,
-    DatasetSummary,
+    DatasetPage,
+    QueryExport,
+    QueryFacts,
+    QueryHistory,
+    QueryPage,
     QueryRequest,
     QueryResponse,
-    ResolvedDataset,
+    RunningQueries,
 )
+from trace_platform.wire.task_token import TokenVerifier
 
 log = structlog.get_logger()
 
 _CLIENT_WENT_AWAY = 499
-
-# True for a valid token; compares in constant time.
-VerifyUser = Callable[[str], bool]
+_SWEEP_EVERY_S = 600.0
+_MEDIA = {"arrow": "application/vnd.apache.arrow.stream", "csv": "text/csv; charset=utf-8"}
+_READ_BYTES = 1 << 20
 
 
 def create_app(
-    resolver: Resolver, store: ObjectStore, verify_user: VerifyUser, pool: ChildPool
+    service: QueryService, find_user: FindUser, tokens: TokenVerifier, allowance: Allowance
 ) -> FastAPI:
-    """The app starts the pool with itself and stops it with itself."""
+    """The app starts the service's children with itself and stops them with itself."""
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        sweeping = asyncio.create_task(_sweep(service))
         try:
-            await pool.start()
+            await service.pool.start()
             yield
         finally:
-            await pool.close()
+            sweeping.cancel()
+            await asyncio.gather(sweeping, return_exceptions=True)
+            await service.pool.close()
+            service.pages.close()
+            await service.history.close()
 
     app = FastAPI(title="Trace query", docs_url=None, redoc_url=None, lifespan=lifespan)
     problem.install(app)
-    user = Depends(_authenticated(verify_user))
+
+    async def find_caller(request: Request) -> Caller:
+        found = find_user(_bearer(request))
+        if found is None:
+            raise Unauthenticated(
+                "a valid user token is needed", hint="send it as Authorization: Bearer TOKEN"
+            )
+        return allowance.user(found)
+
+    async def read_token(request: Request) -> Caller:
+        # In a thread: a key that is not known yet is fetched.
+        return allowance.task(await asyncio.to_thread(tokens.read, _bearer(request)))
+
+    user, task = Depends(find_caller), Depends(read_token)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
-    @app.get("/v1/datasets", dependencies=[user])
-    async def datasets() -> DatasetList:
-        return DatasetList(datasets=[_summary(d) for d in await resolver.datasets()])
+    @app.get("/metrics", dependencies=[user], response_class=Response)
+    async def figures() -> Response:
+        return Response(service.metrics.exposition(), media_type=metrics.CONTENT_TYPE)
 
-    @app.post("/v1/query", dependencies=[user], responses={200: {"model": QueryResponse}})
-    async def query(body: QueryRequest, request: Request) -> Response:
-        running = asyncio.create_task(_run(body, resolver, store, pool))
-        gone = asyncio.create_task(_disconnected(request))
-        try:
-            await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():
-                return Response(status_code=_CLIENT_WENT_AWAY)
-            return Response(await running, media_type="application/json")
-        finally:
-            # Also when the server stops: a cancelled query kills its child.
-            running.cancel()
-            gone.cancel()
-            await asyncio.gather(running, gone, return_exceptions=True)
-
+    _queries(app, service, user, task)
+    _results(app, service, user)
+    _datasets(app, service, user)
     return app
 
 
-async def _run(
-    body: QueryRequest, resolver: Resolver, store: ObjectStore, pool: ChildPool
-) -> bytes:
-    started = time.perf_counter()
-    # The statement itself may hold data: only its hash is kept.
-    audit = log.bind(sql_sha256=hashlib.sha256(body.sql.encode()).hexdigest())
-    try:
-        published = {dataset.name: dataset for dataset in await resolver.datasets()}
-        answer, used = await pool.run(
-            body.sql, body.limit, published, lambda dataset: local_files(store, dataset)
-        )
-    except TraceError as error:
-        audit.info("query refused", code=error.code, elapsed_ms=_elapsed_ms(started))
-        raise
-    elapsed_ms = _elapsed_ms(started)
-    audit.info("query", datasets=used, rows=answer.row_count, elapsed_ms=elapsed_ms)
-    return _encoded(answer, used, elapsed_ms)
+def _queries(app: FastAPI, service: QueryService, user: Any, task: Any) -> None:
+    described: dict[int | str, dict[str, Any]] = {
+        200: {
+            "model": QueryResponse | QueryExport,
+            "content": {media: {} for media in _MEDIA.values()},
+        }
+    }
+
+    @app.post("/v1/query", responses=described)
+    async def query(body: QueryRequest, request: Request, caller: Caller = user) -> Response:
+        return await _while_wanted(request, _answer(service, caller, body))
+
+    @app.post("/v1/task/query", responses=described)
+    async def task_query(body: QueryRequest, request: Request, caller: Caller = task) -> Response:
+        return await _while_wanted(request, _answer(service, caller, body))
+
+    @app.get("/v1/query")
+    async def running(caller: Caller = user) -> RunningQueries:
+        return service.running.of(caller.name)
+
+    @app.delete("/v1/query/{query_id}", status_code=204)
+    async def cancel(query_id: UUID, caller: Caller = user) -> None:
+        service.running.cancel(query_id, caller.name)
+
+    @app.delete("/v1/task/query/{query_id}", status_code=204)
+    async def task_cancel(query_id: UUID, caller: Caller = task) -> None:
+        service.running.cancel(query_id, caller.name)
+
+    @app.get("/v1/queries")
+    async def history(
+        caller: Caller = user,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> QueryHistory:
+        return await service.sources.dispatcher.history(caller.name, limit)
 
 
-def local_files(store: ObjectStore, dataset: ResolvedDataset) -> list[str]:
-    """Where the dataset's files are on this machine."""
-    paths = []
-    for uri in dataset.files:
-        filesystem, path = store.filesystem(uri)
-        if filesystem.type_name != "local":
-            raise Unavailable(f"the object store of {dataset.name!r} cannot be queried yet")
-        paths.append(path)
-    return paths
+def _results(app: FastAPI, service: QueryService, user: Any) -> None:
+    @app.get("/v1/query/{query_id}/pages/{number}", responses={200: {"model": QueryPage}})
+    async def page(query_id: UUID, number: int, caller: Caller = user) -> Response:
+        rows, following = service.pages.page(caller.name, query_id, number)
+        return _json({"rows": rows, "next": following})
+
+    @app.get("/v1/exports/{query_id}")
+    async def export(query_id: UUID, caller: Caller = user) -> Response:
+        stream, size = await asyncio.to_thread(service.exports.open, caller.name, query_id)
+
+        def parts() -> Any:
+            with stream:
+                while part := stream.read(_READ_BYTES):
+                    yield part
+
+        headers = {
+            "Content-Length": str(size),
+            "Content-Disposition": f'attachment; filename="{query_id}.parquet"',
+        }
+        return StreamingResponse(parts(), 200, headers, "application/vnd.apache.parquet")
 
 
-def _encoded(answer: Answer, datasets: list[str], elapsed_ms: float) -> bytes:
-    """A QueryResponse, with the child's encoded rows copied in as they are."""
-    return msgspec.json.encode(
-        {
-            "columns": answer.columns,
-            "rows": answer.rows,
-            "row_count": answer.row_count,
-            "truncated": answer.truncated,
-            "elapsed_ms": elapsed_ms,
-            "datasets": datasets,
+def _datasets(app: FastAPI, service: QueryService, user: Any) -> None:
+    @app.get("/v1/datasets", dependencies=[user])
+    async def datasets() -> DatasetList:
+        return await service.sources.dispatcher.datasets()
+
+    @app.get("/v1/datasets/{name}", dependencies=[user])
+    async def dataset(
+        name: Annotated[str, Path(min_length=1, max_length=512)],
+    ) -> DatasetPage:
+        """Its columns, generations, partitions, where it comes from, whether it is up to date."""
+        return await service.sources.dispatcher.dataset(name)
+
+
+async def _answer(service: QueryService, caller: Caller, body: QueryRequest) -> Response:
+    facts, spool = await service.answer(caller, body)
+    if body.format == "json":
+        rows, following = service.pages.first(caller.name, facts.query_id, spool)
+        return _json(facts.model_dump(mode="json") | {"rows": rows, "next": following})
+    if body.format == "parquet" and caller.kind == "user":
+        return await _export(service, caller, facts, spool)
+    return _stream(body, facts, spool)
+
+
+async def _export(
+    service: QueryService, caller: Caller, facts: QueryFacts, spool: Spool
+) -> Response:
+    size, digest = spool.size, await asyncio.to_thread(spool.sha256)
+    until = await asyncio.to_thread(service.exports.keep, caller.name, facts.query_id, spool)
+    return _json(
+        facts.model_dump(mode="json")
+        | {
+            "link": f"/v1/exports/{facts.query_id}",
+            "bytes": size,
+            "sha256": digest,
+            "expires_at": until.isoformat(),
         }
     )
 
 
-def _elapsed_ms(started: float) -> float:
-    return round((time.perf_counter() - started) * 1000, 3)
+def _stream(body: QueryRequest, facts: QueryFacts, spool: Spool) -> Response:
+    named = ",".join(f"{each.name}@{each.dataset_version}" for each in facts.datasets)
+    headers = {
+        QUERY_ID_HEADER: str(facts.query_id),
+        ROWS_HEADER: str(facts.row_count),
+        TRUNCATED_HEADER: str(facts.truncated).lower(),
+        ELAPSED_HEADER: str(facts.elapsed_ms),
+        DATASETS_HEADER: named,
+        "Content-Length": str(spool.size),
+    }
+    masked = [f"{each.name}.{column}" for each in facts.datasets for column in each.masked]
+    if masked:
+        headers[MASKED_HEADER] = ",".join(masked)
+    media = _MEDIA.get(body.format, "application/vnd.apache.parquet")
+    return StreamingResponse(spool.read(), 200, headers, media)
+
+
+async def _while_wanted(request: Request, answer: Any) -> Response:
+    """The answer, unless the client goes away first: that stops the query."""
+    running = asyncio.create_task(answer)
+    gone = asyncio.create_task(_disconnected(request))
+    try:
+        await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            return Response(status_code=_CLIENT_WENT_AWAY)
+        found: Response = await running
+        return found
+    finally:
+        # Also when the server stops: a cancelled query kills its child.
+        running.cancel()
+        gone.cancel()
+        await asyncio.gather(running, gone, return_exceptions=True)
 
 
 async def _disconnected(request: Request) -> None:
@@ -130,23 +231,21 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-def _authenticated(verify_user: VerifyUser) -> Callable[[Request], None]:
-    def authenticate(request: Request) -> None:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not verify_user(token.strip()):
-            raise Unauthenticated(
-                "a valid user token is needed", hint="send it as Authorization: Bearer TOKEN"
-            )
+async def _sweep(service: QueryService) -> None:
+    while True:
+        try:
+            await asyncio.to_thread(service.exports.sweep)
+        except Exception as error:
+            # What could not be deleted now is looked at again.
+            log.warning("exports not swept", error=type(error).__name__)
+        await asyncio.sleep(_SWEEP_EVERY_S)
 
-    return authenticate
+
+def _bearer(request: Request) -> str:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _summary(dataset: ResolvedDataset) -> DatasetSummary:
-    return DatasetSummary(
-        name=dataset.name,
-        dataset_uuid=dataset.dataset_uuid,
-        dataset_version=dataset.dataset_version,
-        columns=dataset.columns,
-        file_count=len(dataset.files),
-        row_count=dataset.row_count,
-    )
+def _json(content: dict[str, Any]) -> Response:
+    """With rows that the child encoded copied in as they are."""
+    return Response(msgspec.json.encode(content), media_type="application/json")

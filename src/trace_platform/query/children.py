@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import structlog
 
 from trace_platform.domain import errors
-from trace_platform.domain.errors import InvalidQuery, SetupError, TraceError, Unavailable
-from trace_platform.query.engine import no_data, timed_out
+from trace_platform.domain.errors import QueryTooLarge, SetupError, TraceError
 from trace_platform.query.messages import (
+    CHUNK,
     HEADER_BYTES,
-    Answer,
     Check,
     Checked,
+    Done,
     Limits,
+    Plan,
+    Planned,
     Ready,
     Refused,
     Reply,
     Request,
     Run,
+    Setup,
     decode_reply,
     frame,
 )
-from trace_platform.wire.query import ResolvedDataset
 
 log = structlog.get_logger()
 
@@ -39,9 +44,10 @@ _START_S = 30.0
 _RESTART_PAUSE_S = 1.0
 # Memory fragments with use: a child makes room for a new one now and then.
 _QUERIES_PER_CHILD = 500
+_PIPE_BYTES = 1 << 20
 
-R = TypeVar("R", Checked, Answer)
-Locate = Callable[[ResolvedDataset], Sequence[str]]
+R = TypeVar("R", Checked, Planned, Done)
+Sink = Callable[[bytes], None]
 
 
 class ChildDied(Exception):
@@ -51,32 +57,36 @@ class ChildDied(Exception):
 class Child:
     """One process and the two pipes to it. Every answer has a deadline; past it, SIGKILL."""
 
-    def __init__(self, process: asyncio.subprocess.Process, limits: Limits) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, limits: Limits, scratch: Path) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self._process, self._limits = process, limits
         self._requests, self._replies = process.stdin, process.stdout
+        self.scratch = scratch
         self.queries = 0
         self.fit = True
 
     @classmethod
-    async def start(cls, limits: Limits) -> Child:
+    async def start(cls, limits: Limits, readable: Sequence[str], scratch: Path) -> Child:
+        own = Path(tempfile.mkdtemp(prefix="child-", dir=scratch))
+        setup = Setup(limits=limits, readable=list(readable), scratch=str(own))
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",
             "-m",
             "trace_platform.query.child",
-            msgspec.json.encode(limits).decode(),
+            msgspec.json.encode(setup).decode(),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env=_ENVIRONMENT,
             cwd="/",
             start_new_session=True,
+            limit=_PIPE_BYTES,
         )
-        child = cls(process, limits)
+        child = cls(process, limits, own)
         try:
             async with asyncio.timeout(_START_S):
-                ready = isinstance(await child._receive(), Ready)
+                ready = isinstance(await child._receive(_ignored), Ready)
         except (TimeoutError, ChildDied):
             ready = False
         except BaseException:
@@ -95,41 +105,15 @@ class Child:
     def alive(self) -> bool:
         return self.fit and self._process.returncode is None
 
-    async def ask(self, request: Request, expected: type[R]) -> R:
-        """The answer, or the error that it names. Anything but a clean answer ends the child."""
-        self.fit = False
-        reply = await self._exchange(request, expected)
-        self.fit = not (isinstance(reply, Refused) and reply.retire)
-        if isinstance(reply, Refused):
-            kind = errors.subclasses().get(reply.code, TraceError)
-            raise kind(reply.message, hint=reply.hint, **reply.facts)
-        return reply
+    async def check(self, sql: str) -> Checked:
+        return await self._ask(Check(sql), Checked, self._limits.timeout_s)
 
-    async def _exchange(self, request: Request, expected: type[R]) -> R | Refused:
-        try:
-            async with asyncio.timeout(self._limits.timeout_s + self._limits.grace_s):
-                self._requests.write(frame(request))
-                await self._requests.drain()
-                reply = await self._receive()
-            if isinstance(reply, expected | Refused):
-                return reply
-            raise ChildDied
-        except TimeoutError:
-            raise timed_out(self._limits) from None
-        except (ChildDied, ConnectionError):
-            raise InvalidQuery(
-                "the query used more memory or CPU time than one may and was stopped",
-                hint="read fewer rows or columns, or aggregate in steps",
-            ) from None
+    async def plan(self, request: Plan) -> Planned:
+        return await self._ask(request, Planned, self._limits.timeout_s)
 
-    async def _receive(self) -> Reply:
-        try:
-            size = int.from_bytes(await self._replies.readexactly(HEADER_BYTES), "big")
-            if size > 2 * self._limits.result_bytes:
-                raise ChildDied
-            return decode_reply(await self._replies.readexactly(size))
-        except (asyncio.IncompleteReadError, msgspec.DecodeError) as error:
-            raise ChildDied from error
+    async def run(self, request: Run, sink: Sink) -> Done:
+        """What of the result comes goes to `sink`; a sink that raises ends the query."""
+        return await self._ask(request, Done, request.timeout_s, sink)
 
     async def kill(self) -> None:
         self.fit = False
@@ -137,29 +121,73 @@ class Child:
             self._process.send_signal(signal.SIGKILL)
         self._requests.close()
         await self._process.wait()
+        await asyncio.to_thread(shutil.rmtree, self.scratch, ignore_errors=True)
+
+    async def _ask(
+        self, request: Request, expected: type[R], timeout_s: float, sink: Sink | None = None
+    ) -> R:
+        """The answer, or the error that it names. Anything but a clean answer ends the child."""
+        self.fit = False
+        reply = await self._exchange(request, expected, timeout_s, sink or _ignored)
+        self.fit = not (isinstance(reply, Refused) and reply.retire)
+        if isinstance(reply, Refused):
+            kind = errors.subclasses().get(reply.code, TraceError)
+            raise kind(reply.message, hint=reply.hint, **reply.facts)
+        return reply
+
+    async def _exchange(
+        self, request: Request, expected: type[R], timeout_s: float, sink: Sink
+    ) -> R | Refused:
+        try:
+            async with asyncio.timeout(timeout_s + self._limits.grace_s):
+                self._requests.write(frame(request))
+                await self._requests.drain()
+                reply = await self._receive(sink)
+            if isinstance(reply, expected | Refused):
+                return reply
+            raise ChildDied
+        except TimeoutError:
+            raise timed_out(timeout_s) from None
+        except (ChildDied, ConnectionError):
+            raise QueryTooLarge(
+                "the query used more memory or CPU time than one may and was stopped",
+                hint="read fewer rows or columns, or aggregate in steps",
+            ) from None
+
+    async def _receive(self, sink: Sink) -> Reply:
+        """The next message; the chunks before it go to `sink`."""
+        try:
+            while True:
+                header = await self._replies.readexactly(HEADER_BYTES)
+                size = int.from_bytes(header[1:], "big")
+                if size > 2 * self._limits.page_bytes:
+                    raise ChildDied
+                body = await self._replies.readexactly(size)
+                if header[:1] != CHUNK:
+                    return decode_reply(body)
+                sink(body)
+        except (asyncio.IncompleteReadError, msgspec.DecodeError) as error:
+            raise ChildDied from error
 
 
 class ChildPool:
-    """At most `size` queries at once; a few more wait for a moment, the rest are told to retry."""
+    """So many warm children. Whoever borrows one has it alone."""
 
     def __init__(
-        self,
-        size: int = 2,
-        limits: Limits | None = None,
-        *,
-        max_waiting: int = 16,
-        max_wait_s: float = 10.0,
+        self, size: int, limits: Limits, *, readable: Sequence[str], scratch: Path
     ) -> None:
-        self.limits = limits or Limits()
-        self._size, self._max_waiting, self._max_wait_s = size, max_waiting, max_wait_s
+        """The children read files below `readable`, and write only below `scratch`."""
+        self.limits, self.size = limits, size
+        self._readable, self._scratch = readable, scratch
         self._idle: asyncio.Queue[Child] = asyncio.Queue()
         self._children: set[Child] = set()
         self._replacing: set[asyncio.Task[None]] = set()
-        self._waiting = 0
 
     async def start(self) -> None:
         """Return when every child is warm."""
-        for child in await asyncio.gather(*(Child.start(self.limits) for _ in range(self._size))):
+        for left in self._scratch.glob("child-*"):
+            await asyncio.to_thread(shutil.rmtree, left, ignore_errors=True)
+        for child in await asyncio.gather(*(self._new_child() for _ in range(self.size))):
             self._add(child)
 
     async def close(self) -> None:
@@ -173,22 +201,11 @@ class ChildPool:
     def pids(self) -> list[int]:
         return [child.pid for child in self._children]
 
-    async def run(
-        self, sql: str, limit: int, published: Mapping[str, ResolvedDataset], locate: Locate
-    ) -> tuple[Answer, list[str]]:
-        """The rows, and the datasets they came from. Cancelling it stops the query."""
-        async with self._borrowed() as child:
-            checked = await child.ask(Check(sql, sorted(published)), Checked)
-            datasets = [published[name] for name in checked.datasets]
-            for dataset in datasets:
-                if not dataset.files:
-                    raise no_data(dataset.name)
-            tables = {dataset.name: list(locate(dataset)) for dataset in datasets}
-            return await child.ask(Run(tables, limit), Answer), checked.datasets
-
     @contextlib.asynccontextmanager
-    async def _borrowed(self) -> AsyncIterator[Child]:
-        child = await self._acquire()
+    async def borrowed(self) -> AsyncIterator[Child]:
+        """Waits for one. Leaving it in the middle of an answer kills the child."""
+        while not (child := await self._idle.get()).alive:
+            self._replace(child)
         try:
             yield child
         finally:
@@ -197,26 +214,6 @@ class ChildPool:
                 self._idle.put_nowait(child)
             else:
                 self._replace(child)
-
-    async def _acquire(self) -> Child:
-        if self._idle.empty() and self._waiting >= self._max_waiting:
-            raise self._busy()
-        self._waiting += 1
-        try:
-            async with asyncio.timeout(self._max_wait_s):
-                while not (child := await self._idle.get()).alive:
-                    self._replace(child)
-                return child
-        except TimeoutError:
-            raise self._busy() from None
-        finally:
-            self._waiting -= 1
-
-    def _busy(self) -> Unavailable:
-        return Unavailable(
-            f"{self._size} queries are running and {self._waiting} are waiting",
-            hint="try again in a few seconds",
-        )
 
     def _replace(self, child: Child) -> None:
         """In the background: the caller's answer does not wait for a new process."""
@@ -229,12 +226,28 @@ class ChildPool:
         self._children.discard(child)
         while True:
             try:
-                self._add(await Child.start(self.limits))
+                self._add(await self._new_child())
                 return
             except (OSError, SetupError) as error:
                 log.warning("query child did not start", error=str(error))
                 await asyncio.sleep(_RESTART_PAUSE_S)
 
+    async def _new_child(self) -> Child:
+        return await Child.start(self.limits, self._readable, self._scratch)
+
     def _add(self, child: Child) -> None:
         self._children.add(child)
         self._idle.put_nowait(child)
+
+
+def timed_out(timeout_s: float) -> QueryTooLarge:
+    return QueryTooLarge(
+        f"the query ran longer than {timeout_s:g} s and was stopped",
+        hint="read fewer rows, such as a range of block_number, or let the query_export operator"
+        " run it as a task",
+        timeout_s=timeout_s,
+    )
+
+
+def _ignored(_: bytes) -> None:
+    raise ChildDied

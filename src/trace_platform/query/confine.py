@@ -1,58 +1,83 @@
 """The third layer: what the kernel takes away from a query child, for good.
 
-All of it is done before the first database is opened, since a Landlock domain reaches only the
-threads that start after it.
+Each part holds without the others, and one that a kernel does not have is left out.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import math
+import os
 import resource
 import signal
+import sys
+from collections.abc import Sequence
+
+from trace_platform.query import landlock, privileges, system_calls
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
-# The same numbers on every architecture that Landlock runs on.
-_LANDLOCK_CREATE_RULESET = 444
-_LANDLOCK_RESTRICT_SELF = 446
-_LANDLOCK_VERSION = 1
-_READ_FILE_AND_DIR = 0b1100
-_TCP_BIND_AND_CONNECT = 0b11
-# How many file-access rights each Landlock version knows.
-_FS_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-_FS_RIGHTS_NEWEST = 16
+_OPEN_FILES = 4096
+
+# Libraries, time zones, and what allocators and thread pools ask of the machine.
+_SYSTEM_FILES = (
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/share/zoneinfo",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/dev/urandom",
+    "/proc/self/statm",
+    "/proc/self/cgroup",
+    "/proc/sys/vm/overcommit_memory",
+    "/sys/kernel/mm/transparent_hugepage",
+    "/sys/devices/system/cpu",
+    "/sys/fs/cgroup",
+)
+_NOTHING = "/dev/null"
 
 
-class _Ruleset(ctypes.Structure):
-    _fields_ = (("handled_access_fs", ctypes.c_uint64), ("handled_access_net", ctypes.c_uint64))
+def confine(readable: Sequence[str], scratch: str) -> list[str]:
+    """Die with the parent; read files below `readable`, write files below `scratch`, and nothing
+    else: no other file, no program, no connection, no other process.
 
-
-def confine() -> bool:
-    """Die with the parent; write no file, run no program, open no connection.
-
-    False where the kernel has no Landlock: the process limits still hold there.
+    Call it once, before there is a second thread: Landlock and capabilities belong to a thread.
+    Returns what holds for the whole process: "user", "capabilities", "landlock", "seccomp".
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    with contextlib.suppress(AttributeError):  # no prctl outside Linux
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    return _deny_writes_and_network(libc)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    if sys.platform != "linux":
+        return []
+    alone = len(os.listdir("/proc/self/task")) == 1
+    libc = ctypes.CDLL(None, use_errno=True)
+    python = _python_folders()
+    dropped = privileges.drop(libc, [*readable, *python], scratch)
+    # Only now: a change of the user clears the first of them.
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    files_held = landlock.restrict(libc, [*readable, *python, *_SYSTEM_FILES], [scratch, _NOTHING])
+    # Last: it refuses what the others need.
+    calls_held = system_calls.refuse(libc)
+    held = [*dropped, *["landlock"] * files_held, *["seccomp"] * calls_held]
+    return held if alone else [name for name in held if name in ("user", "seccomp")]
 
 
-def _deny_writes_and_network(libc: ctypes.CDLL) -> bool:
-    version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION)
-    if version < 1:
-        return False
-    rights = (1 << _FS_RIGHTS.get(version, _FS_RIGHTS_NEWEST)) - 1
-    # Handled without a single rule means denied everywhere.
-    rules = _Ruleset(rights & ~_READ_FILE_AND_DIR, _TCP_BIND_AND_CONNECT if version >= 4 else 0)
-    size = ctypes.sizeof(rules) if version >= 4 else ctypes.sizeof(ctypes.c_uint64)
-    ruleset = libc.syscall(_LANDLOCK_CREATE_RULESET, ctypes.byref(rules), size, 0)
-    return bool(ruleset >= 0 and libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) == 0)
+def _python_folders() -> list[str]:
+    """Where modules and their libraries come from."""
+    folders = [path for path in sys.path if os.path.isabs(path) and os.path.isdir(path)]
+    return [*folders, os.path.join(sys.base_prefix, "lib")]
+
+
+def limit_files(spill_mb: int) -> None:
+    """No single file may grow larger."""
+    size = spill_mb << 20
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def limit_memory(extra_mb: int) -> None:

@@ -1,58 +1,73 @@
-"""The second layer: a fresh DuckDB with only the views of one query, locked before it runs."""
+"""The second layer: a fresh DuckDB with only the views of one query, locked before it runs.
+
+A file that a view reads can be read past the view, by `read_parquet` of its path: only the gate
+forbids that. So no file is here of which the caller may see nothing.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+import secrets
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
 
 import duckdb
-import msgspec
+import pyarrow as pa
 
-from trace_platform.domain.errors import InvalidQuery, NotFound, TraceError, Unavailable
-from trace_platform.query import rows as json_rows
-from trace_platform.query.messages import Answer, Column, Limits
+from trace_platform.domain.errors import Unavailable
+from trace_platform.query import relation as views
+from trace_platform.query import results
+from trace_platform.query.explain import Explained
+from trace_platform.query.gate import Statement
+from trace_platform.query.messages import Column, Done, Limits, Relation, Run
+from trace_platform.query.sql_text import listed
 
-_CHUNK_ROWS = 2_000
-
-Tables = Mapping[str, Sequence[str]]
+_SPILLED = "spilled"
 
 
 class Engine:
     """Runs one statement at a time, each in a database of its own."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, scratch: str) -> None:
         self._limits = limits
+        self._scratch = Path(scratch)
         self._spare: duckdb.DuckDBPyConnection | None = None
         self._used: duckdb.DuckDBPyConnection | None = None
 
     def prepare(self) -> None:
-        """Between queries: drop the last database, open the next one.
+        """Between queries: drop the last database with all that it left, open the next one.
 
         That is most of a small query's cost, so it is paid while nobody waits.
         """
+        self._drop_used()
+        _empty(self._scratch)
+        if self._spare is None:
+            self._spare = self._open()
+
+    def run(self, statement: Statement, run: Run, send: results.Send) -> Done:
+        """The rows go to `send` as they are found. Raise a TraceError whose text never shows where
+        rows lie."""
+        self._drop_used()
+        connection, self._spare = self._spare or self._open(), None
+        self._used = connection
+        explained = Explained(run.relations, self._limits, run.timeout_s, str(self._scratch))
+        with explained.errors_of(statement):
+            set_timeout(connection, run.timeout_s)
+            lock(connection, run.relations)
+            return results.send_result(connection, statement.sql, run, self._limits, send)
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        return open_database(self._limits, str(self._scratch / _SPILLED))
+
+    def _drop_used(self) -> None:
         if self._used is not None:
             self._used.close()
             self._used = None
-        if self._spare is None:
-            self._spare = open_database(self._limits)
-
-    def run(self, sql: str, tables: Tables, limit: int) -> Answer:
-        """At most `limit` rows. Raise a TraceError whose text never shows where files are."""
-        self.prepare()
-        connection, self._spare = self._spare, None
-        assert connection is not None
-        try:
-            lock(connection, tables)
-            return _fetch(connection.execute(sql), limit, self._limits.result_bytes)
-        except duckdb.Error as error:
-            raise explain(error, tables, self._limits) from None
-        except MemoryError:
-            raise _out_of_memory(self._limits) from None
-        finally:
-            self._used = connection
 
 
-def open_database(limits: Limits) -> duckdb.DuckDBPyConnection:
+def open_database(limits: Limits, spill: str) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(
         ":memory:",
         config={
@@ -64,106 +79,68 @@ def open_database(limits: Limits) -> duckdb.DuckDBPyConnection:
             "python_enable_replacements": False,
             "memory_limit": f"{limits.memory_mb}MiB",
             "threads": limits.threads,
-            # Nothing spills: the child cannot write a file.
-            "temp_directory": "",
-            "max_temp_directory_size": "0B",
-            "max_execution_time": int(limits.timeout_s * 1000),
+            "temp_directory": spill,
+            # Where in the statement, and what was meant: in words of their own, not in the text.
+            "errors_as_json": True,
         },
     )
     connection.execute("SET TimeZone = 'UTC'")
+    # Not above: DuckDB shows the limit then, but does not keep to it.
+    connection.execute(f"SET max_temp_directory_size = '{limits.spill_mb}MiB'")
+    set_timeout(connection, limits.timeout_s)
     return connection
 
 
-def lock(connection: duckdb.DuckDBPyConnection, tables: Tables) -> None:
+def set_timeout(connection: duckdb.DuckDBPyConnection, timeout_s: float) -> None:
+    connection.execute(f"SET max_execution_time = {max(1, int(timeout_s * 1000))}")
+
+
+def lock(connection: duckdb.DuckDBPyConnection, relations: Sequence[Relation]) -> None:
     """Give the database its views, let it open their files and no others, and freeze that."""
-    files = sorted({path for paths in tables.values() for path in paths})
-    connection.execute(f"SET allowed_paths = {_list(files)}")
+    files = sorted({path for each in relations for path in each.files})
+    connection.execute(f"SET allowed_paths = {listed(files)}")
     connection.execute("SET enable_external_access = false")
-    for name, paths in tables.items():
-        source = f"read_parquet({_list(paths)}, hive_partitioning = false, union_by_name = true)"
-        # A view takes no parameters; both parts are quoted.
-        connection.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM {source}")
+    for each in relations:
+        _create_view(connection, each)
     connection.execute("SET lock_configuration = true")
 
 
-def _fetch(result: duckdb.DuckDBPyConnection, limit: int, max_bytes: int) -> Answer:
-    described = result.description or []
-    columns = [Column(str(name), str(kind)) for name, kind, *_ in described]
-    types = [column.type for column in columns]
-    chunks: list[bytes] = []
-    count = size = 0
-    while count < limit:
-        found = result.fetchmany(min(_CHUNK_ROWS, limit - count))
-        if not found:
-            break
-        chunks.append(json_rows.encode(found, types))
-        count += len(found)
-        size += len(chunks[-1]) + 1
-        if size > max_bytes:
-            raise InvalidQuery(
-                f"the result is larger than {max_bytes >> 20} MiB",
-                hint="select fewer columns, aggregate, or ask for fewer rows",
-            )
-    # Streamed, so one more row costs nothing and `truncated` is never a guess.
-    truncated = count == limit and bool(result.fetchmany(1))
-    return Answer(columns, msgspec.Raw(b"[" + b",".join(chunks) + b"]"), count, truncated)
+def _create_view(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
+    columns = relation.columns or _columns_of_files(connection, relation)
+    hot, names = None, []
+    if relation.hot is not None:
+        table = _read_hot(relation.hot, relation.view)
+        # Unmasked rows lie there: a name that cannot be guessed.
+        hot, names = f"hot_{secrets.token_hex(16)}", table.column_names
+        connection.register(hot, table)
+    connection.execute(views.create_view(relation, columns, views.all_rows(relation, hot, names)))
 
 
-def explain(error: duckdb.Error, tables: Tables, limits: Limits) -> TraceError:
-    """DuckDB's error as ours: its words and candidates are kept, paths are not."""
-    if isinstance(error, duckdb.InterruptException):
-        return timed_out(limits)
-    if isinstance(error, duckdb.OutOfMemoryException):
-        return _out_of_memory(limits)
-    if isinstance(error, duckdb.IOException | duckdb.PermissionException):
-        return _unreadable(tables)
-    return InvalidQuery(_without_paths(str(error), tables))
+def _columns_of_files(connection: duckdb.DuckDBPyConnection, relation: Relation) -> list[Column]:
+    described = connection.execute(f"DESCRIBE SELECT * FROM {views.cold_files(relation)}")
+    return [Column(str(name), str(kind)) for name, kind, *_ in described.fetchall()]
 
 
-def _unreadable(tables: Tables) -> TraceError:
-    # DuckDB calls a missing file forbidden: it cannot find it among the allowed ones.
-    lost = [name for name, paths in tables.items() if not all(map(os.path.exists, paths))]
-    if lost:
-        return Unavailable(
-            f"a file of {', '.join(lost)} is gone",
-            hint="run the query again: the dataset may just have been rebuilt",
-        )
-    return InvalidQuery("a query cannot reach files, settings or the network")
+def _read_hot(path: str, view: str) -> pa.Table:
+    """Mapped, not read: the rows take no memory of the query's. DuckDB never opens the file."""
+    try:
+        with pa.memory_map(path) as file:
+            return pa.ipc.open_file(file).read_all()
+    except (OSError, pa.ArrowInvalid):
+        raise Unavailable(
+            f"the rows of {view} that are in Postgres could not be read", hint="run the query again"
+        ) from None
 
 
-def timed_out(limits: Limits) -> InvalidQuery:
-    return InvalidQuery(
-        f"the query ran longer than {limits.timeout_s:g} s and was stopped",
-        hint="read fewer rows: filter on a block range or aggregate in steps",
-        timeout_s=limits.timeout_s,
-    )
+def _empty(folder: Path) -> None:
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            _remove(entry)
 
 
-def _out_of_memory(limits: Limits) -> InvalidQuery:
-    return InvalidQuery(
-        f"the query needs more than {limits.memory_mb} MiB of memory",
-        hint="read fewer rows or columns, or aggregate before joining",
-        memory_mb=limits.memory_mb,
-    )
-
-
-def no_data(name: str) -> NotFound:
-    return NotFound(
-        f"the dataset {name!r} has no committed data yet",
-        hint="wait for the job that writes it, or see `trace tasks list`",
-    )
-
-
-def _without_paths(text: str, tables: Tables) -> str:
-    for name, paths in tables.items():
-        for path in paths:
-            text = text.replace(path, name)
-    return text
-
-
-def _list(values: Sequence[str]) -> str:
-    return "[" + ", ".join("'" + v.replace("'", "''") + "'" for v in values) + "]"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _remove(entry: os.DirEntry[str]) -> None:
+    if entry.is_dir(follow_symlinks=False):
+        shutil.rmtree(entry.path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(entry.path)

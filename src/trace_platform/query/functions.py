@@ -9,7 +9,7 @@ from functools import cache
 import duckdb
 
 # Everything else that stands where a table stands is refused.
-TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest"})
+TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "json_each", "json_tree"})
 
 # Special forms of the binder that its function catalog does not list.
 _SPECIAL_FORMS = frozenset({"unnest"})
@@ -35,7 +35,18 @@ _DENIED = frozenset(
         "write_log",
         # hold a process for as long as the caller likes
         "sleep_ms",
+        # take bytes of the caller's for what DuckDB has in memory
+        "to_aggregate_state",
+        "finalize",
+        "combine",
+        "combine_aggr",
+        "variant_bytes_to_variant",
+        "variant_to_parquet_variant",
+        "variant_comparator",
+        "vector_type",
         # the catalog: it knows the views' files
+        "current_query",
+        "format_type",
         "col_description",
         "obj_description",
         "shobj_description",

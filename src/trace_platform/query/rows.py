@@ -1,44 +1,52 @@
-"""Rows of DuckDB as JSON that loses nothing (see trace_platform.wire.query)."""
+"""Rows of DuckDB as JSON that loses nothing (see trace_platform.wire.query), and as CSV.
+
+Most values are what they have to be when they come (result_columns.py): what is left for Python is
+nested, or a double that JSON has no number for.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
-Convert = Callable[[Any], Any]
+Row = Sequence[Any]
 
 _INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1
-_INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT"}
-_AS_IS = frozenset({"BOOLEAN", "VARCHAR"} | _INTEGERS | {f"U{name}" for name in _INTEGERS})
 _encoder = msgspec.json.Encoder()
 
 
-def encode(rows: Sequence[Sequence[Any]], types: Sequence[str]) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Special:
+    """Positions of columns whose values may need work."""
+
+    floats: Sequence[int] = ()
+    nested: Sequence[int] = ()
+
+
+def to_json(rows: Sequence[Row], special: Special) -> bytes:
     """The rows as JSON arrays joined by commas, without the outer brackets."""
-    converters = [converter(name) for name in types]
-    if any(converters):
-        rows = [
-            [v if f is None or v is None else f(v) for f, v in zip(converters, row, strict=True)]
-            for row in rows
-        ]
-    return _encoder.encode(rows)[1:-1]
+    unusual = [at for at in special.floats if not _all_finite(rows, at)]
+    return _encoder.encode(_converted(rows, [*unusual, *special.nested], plain))[1:-1]
 
 
-def converter(type_name: str) -> Convert | None:
-    """How a value of this DuckDB type becomes JSON; None when it already is."""
-    if type_name in _AS_IS:
-        return None
-    if type_name in ("HUGEINT", "UHUGEINT", "BIGNUM"):
-        return str
-    return _plain
+def to_csv(rows: Sequence[Row], special: Special) -> bytes:
+    """As in RFC 4180. Null is empty."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\r\n").writerows(_converted(rows, special.nested, _json_text))
+    return text.getvalue().encode()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
     match value:
         case bool() | str() | None:
             return value
@@ -53,11 +61,32 @@ def _plain(value: Any) -> Any:
         case datetime() | date() | time():
             return value.isoformat()
         case dict():
-            return {str(_plain(k)): _plain(v) for k, v in value.items()}
+            return {str(plain(k)): plain(v) for k, v in value.items()}
         case list() | tuple():
-            return [_plain(v) for v in value]
+            return [plain(v) for v in value]
         case _:
             return str(value)
+
+
+def _all_finite(rows: Sequence[Row], at: int) -> bool:
+    # One that is not finite makes the sum so. Too many large ones do, too: then each is looked at.
+    return math.isfinite(sum(filter(None, map(itemgetter(at), rows))))
+
+
+def _converted(
+    rows: Sequence[Row], positions: Sequence[int], convert: Callable[[Any], Any]
+) -> Sequence[Row]:
+    if not positions:
+        return rows
+    changed = [list(row) for row in rows]
+    for row in changed:
+        for at in positions:
+            row[at] = convert(row[at])
+    return changed
+
+
+def _json_text(value: Any) -> str | None:
+    return None if value is None else _encoder.encode(plain(value)).decode()
 
 
 def _not_finite(value: float) -> str:

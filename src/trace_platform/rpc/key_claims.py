@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from trace_platform.domain.errors import DispatcherUnreachable, TraceError
 from trace_platform.rpc.pool import Pool
 from trace_platform.rpc.provider import Provider
-from trace_platform.wire.problem import error_from
+from trace_platform.wire.refusal import error_from
 from trace_platform.wire.rpc import KeyClaimRequest, KeyClaimResponse
 
 log = structlog.get_logger()

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from trace_platform.domain.errors import DispatcherUnreachable
-from trace_platform.wire.problem import error_from
+from trace_platform.wire.refusal import error_from
 from trace_platform.wire.sources import ScheduleList, TickRequest, TickResponse
 
 

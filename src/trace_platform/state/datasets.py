@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -121,15 +122,19 @@ async def commit_partition(
     replaces = pinned.get("append") is None
     if not replaces:
         await _check_base(tx, task, pinned, manifest)
+    # What gives way does so at the moment at which its successor is there: whoever asks what was
+    # current at any moment finds one of them.
+    moment: datetime = known["moment"]
     scope = {
         "dataset_version": output.dataset_version,
         "start": manifest.start,
         "end": manifest.end,
     }
     if manifest.start is None:
-        free = await _take_key(tx, output.dataset_version, manifest, task, replaces=replaces)
+        place = {"dataset_version": output.dataset_version, "partition_key": manifest.partition_key}
+        free = await _take_key(tx, place, task, moment, replaces=replaces)
     else:
-        free = await _take_range(tx, scope, manifest, task, replaces=replaces)
+        free = await _take_range(tx, scope, manifest, task, moment, replaces=replaces)
     if not free:
         return None
     await _widen_columns(tx, output.dataset_version, known, manifest)
@@ -145,6 +150,7 @@ async def commit_partition(
         schema_hash=manifest.schema_hash,
         task_id=task["id"],
         attempt=task["attempt"],
+        moment=moment,
     )
     return partition_id
 
@@ -157,18 +163,17 @@ async def _check_base(tx: Tx, task: Row, pinned: dict[str, Any], manifest: Manif
         )
 
 
-async def _take_key(
-    tx: Tx, version: UUID, manifest: Manifest, task: Row, *, replaces: bool
-) -> bool:
+async def _take_key(tx: Tx, place: Row, task: Row, moment: datetime, *, replaces: bool) -> bool:
     """Whether the partition of this key is this attempt's to replace; what was there gave way."""
-    place = {"dataset_version": version, "partition_key": manifest.partition_key}
     if replaces and await _sql.overtaking_key(tx, **place, task_id=task["id"]):
         return False
-    await _sql.supersede_key(tx, **place)
+    await _sql.supersede_key(tx, **place, moment=moment)
     return True
 
 
-async def _take_range(tx: Tx, scope: Row, manifest: Manifest, task: Row, *, replaces: bool) -> bool:
+async def _take_range(
+    tx: Tx, scope: Row, manifest: Manifest, task: Row, moment: datetime, *, replaces: bool
+) -> bool:
     """Whether the range is this attempt's to replace; what was there gave way."""
     if replaces:
         newer: Row | None = await _sql.overtaking_partition(tx, **scope, task_id=task["id"])
@@ -180,7 +185,7 @@ async def _take_range(tx: Tx, scope: Row, manifest: Manifest, task: Row, *, repl
                 "later",
                 hint="another attempt reads what is current",
             )
-    await _sql.supersede_within(tx, **scope)
+    await _sql.supersede_within(tx, **scope, moment=moment)
     while other := await _sql.overlapping_partition(tx, **scope, task_id=task["id"]):
         if replaces and other["covers"] and other["newer"]:
             return False
@@ -191,7 +196,7 @@ async def _take_range(tx: Tx, scope: Row, manifest: Manifest, task: Row, *, repl
                 "which is committed",
                 hint="ask for ranges that are equal to, larger than or clear of the committed ones",
             )
-        await _sql.supersede_partition(tx, id=other["id"])
+        await _sql.supersede_partition(tx, id=other["id"], moment=moment)
     return True
 
 
@@ -328,10 +333,3 @@ async def lost_events(tx: Tx, limit: int) -> list[dict[str, Any]]:
 async def published(tx: Tx, org_id: UUID, dag_name: str | None = None) -> list[Row]:
     rows: list[Row] = await _sql.published(tx, org_id=org_id, dag_name=dag_name)
     return rows
-
-
-async def published_files(tx: Tx, org_id: UUID) -> dict[str, list[str]]:
-    files: dict[str, list[str]] = {}
-    for row in await _sql.published_files(tx, org_id=org_id):
-        files.setdefault(row["name"], []).append(row["location"] + row["file"])
-    return files

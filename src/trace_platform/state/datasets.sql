@@ -101,7 +101,7 @@ SELECT n.name, coalesce(d.dag_name, b.dag_name) AS dag_name
 
 -- name: lock_generation^
 -- Commits to one generation take turns, so that what they check stays true until they write.
-SELECT columns, schema_hash FROM dataset_versions
+SELECT columns, schema_hash, clock_timestamp() AS moment FROM dataset_versions
  WHERE version = :dataset_version FOR NO KEY UPDATE;
 
 -- name: set_columns!
@@ -113,7 +113,7 @@ SELECT version, columns FROM dataset_versions
  WHERE version = ANY(:dataset_versions) AND columns IS NOT NULL;
 
 -- name: supersede_key!
-UPDATE partition_versions SET superseded_at = clock_timestamp()
+UPDATE partition_versions SET superseded_at = :moment
  WHERE dataset_version = :dataset_version AND partition_key = :partition_key
    AND superseded_at IS NULL;
 
@@ -140,7 +140,7 @@ SELECT p.partition_key, p.range_start <= :start AND p.range_end >= :end AS cover
  ORDER BY covers DESC LIMIT 1;
 
 -- name: supersede_within!
-UPDATE partition_versions SET superseded_at = clock_timestamp()
+UPDATE partition_versions SET superseded_at = :moment
  WHERE dataset_version = :dataset_version AND superseded_at IS NULL
    AND range_start BETWEEN :start AND :end AND range_end <= :end;
 
@@ -164,13 +164,13 @@ SELECT id, partition_key, range_start <= :start AND range_end >= :end AS covers,
  WHERE range_end >= :start;
 
 -- name: supersede_partition!
-UPDATE partition_versions SET superseded_at = clock_timestamp() WHERE id = :id;
+UPDATE partition_versions SET superseded_at = :moment WHERE id = :id;
 
 -- name: insert_partition$
 INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key, range_start,
-    range_end, location, files, row_count, byte_count, schema_hash, task_id, attempt)
+    range_end, location, files, row_count, byte_count, schema_hash, task_id, attempt, committed_at)
 VALUES (:dataset_uuid, :dataset_version, :partition_key, :start, :end, :location, :files,
-    :row_count, :byte_count, :schema_hash, :task_id, :attempt)
+    :row_count, :byte_count, :schema_hash, :task_id, :attempt, :moment)
 RETURNING id;
 
 -- name: partition_files
@@ -251,14 +251,6 @@ SELECT d.name, d.uuid AS dataset_uuid, d.current_version AS dataset_version, d.d
  WHERE d.org_id = :org_id AND d.name IS NOT NULL
    AND (:dag_name::text IS NULL OR d.dag_name = :dag_name)
  GROUP BY d.uuid ORDER BY d.name;
-
--- name: published_files
-SELECT d.name, p.location, f->>'name' AS file
-  FROM datasets d
-  JOIN partition_versions p ON p.dataset_version = d.current_version AND p.superseded_at IS NULL
- CROSS JOIN LATERAL jsonb_array_elements(p.files) f
- WHERE d.org_id = :org_id AND d.name IS NOT NULL
- ORDER BY d.name, p.range_start, p.partition_key, file;
 
 -- name: find^
 -- A published name, a uuid, or DAG.JOB with an output's index (0 when there is none).

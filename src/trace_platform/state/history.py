@@ -40,3 +40,14 @@ async def forget_backfills(tx: Tx, keep_days: float, limit: int) -> int:
 async def forget_workers(tx: Tx, keep_days: float, limit: int) -> int:
     gone: int = await _sql.forget_workers(tx)
     return gone
+
+
+async def forget_queries(tx: Tx, keep_days: float, limit: int) -> int:
+    gone: int = await _sql.forget_queries(tx, keep_days=keep_days, limit=limit)
+    return gone
+
+
+async def forget_pii_access(tx: Tx, keep_days: float, limit: int) -> int:
+    """Never before a year, however little else is kept."""
+    gone: int = await _sql.forget_pii_access(tx, keep_days=keep_days, limit=limit)
+    return gone

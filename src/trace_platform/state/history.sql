@@ -72,3 +72,29 @@ DELETE FROM backfills
 -- name: forget_workers!
 -- A worker has a new name with every start.
 DELETE FROM workers WHERE seen_at < clock_timestamp() - interval '1 day';
+
+-- name: forget_queries$
+-- Rows that never change are named by their place: no join that could be made the wrong way round.
+WITH old AS (
+    DELETE FROM queries
+     WHERE ctid = ANY(ARRAY(
+           SELECT ctid FROM queries
+            WHERE recorded_at < (SELECT clock_timestamp()
+                                        - make_interval(secs => :keep_days * 86400))
+            ORDER BY recorded_at LIMIT :limit))
+    RETURNING org_id, query_id, started_at, datasets
+), links AS (
+    DELETE FROM query_reads
+     WHERE ctid = ANY(ARRAY(
+           SELECT r.place
+             FROM old
+            CROSS JOIN LATERAL jsonb_array_elements(old.datasets) d
+            CROSS JOIN LATERAL (
+                  SELECT ctid AS place FROM query_reads
+                   WHERE org_id = old.org_id AND dataset = d->>'name'
+                     AND started_at = old.started_at AND query_id = old.query_id OFFSET 0) r))
+)
+SELECT count(*) FROM old;
+
+-- name: forget_pii_access$
+SELECT forget_pii_access(:keep_days::float8, :limit::integer);

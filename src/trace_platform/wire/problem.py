@@ -20,6 +20,8 @@ _STATUS: dict[type[TraceError], int] = {
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,
     errors.Conflict: 409,
+    errors.QueryCanceled: 409,
+    errors.TooManyQueries: 429,
 }
 
 
@@ -40,19 +42,14 @@ def problem(error: TraceError, status: int | None = None) -> JSONResponse:
         body["hint"] = error.hint
     if error.facts:
         body["facts"] = error.facts
-    return JSONResponse(body, status_code=status, media_type="application/problem+json")
+    after = error.facts.get("retry_after_s")
+    headers = {"Retry-After": str(after)} if after is not None else None
+    return JSONResponse(body, status, headers, media_type="application/problem+json")
 
 
 def as_item(error: TraceError) -> Problem:
     """The error of one item of a batch whose other items may be fine."""
     return Problem(code=error.code, detail=error.message, hint=error.hint)
-
-
-def error_from(status: int, body: dict[str, Any]) -> TraceError:
-    """The error that a server named, for its client to raise."""
-    kind = errors.subclasses().get(str(body.get("code")), TraceError)
-    detail = str(body.get("detail") or f"the server answered {status}")
-    return kind(detail, hint=body.get("hint"), **(body.get("facts") or {}))
 
 
 def install(app: FastAPI) -> None:

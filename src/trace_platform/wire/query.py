@@ -6,13 +6,36 @@ strings, binary is 0x-hex, dates and times are ISO 8601, NaN and the infinities 
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-MAX_ROWS = 100_000
+from trace_platform.wire.dataset import DatasetDetail, DatasetState, Lineage, Partitions
+from trace_platform.wire.dataset import DatasetVersion as Generation
+
+MAX_ROWS = 1_000_000
+DEFAULT_ROWS = 1_000
 MAX_SQL_CHARS = 100_000
+# In one statement.
+MAX_DATASETS = 64
+
+Format = Literal["json", "arrow", "csv", "parquet"]
+# A moment with its zone, or the id of a deploy: the moment of its cut-over.
+Moment = Annotated[str, Field(min_length=4, max_length=64)]
+# A generation of a dataset, or the beginning of its id.
+GenerationId = Annotated[str, Field(pattern=r"^[0-9a-fA-F-]{4,36}$")]
+
+# Of an answer that is not JSON: what QueryResponse says beside the rows.
+QUERY_ID_HEADER = "X-Trace-Query-Id"
+ROWS_HEADER = "X-Trace-Rows"
+TRUNCATED_HEADER = "X-Trace-Truncated"
+ELAPSED_HEADER = "X-Trace-Elapsed-Ms"
+# NAME@VERSION, separated by commas.
+DATASETS_HEADER = "X-Trace-Datasets"
+# NAME.COLUMN of those that were not shown, separated by commas; absent when there are none.
+MASKED_HEADER = "X-Trace-Masked"
 
 
 class _Payload(BaseModel):
@@ -21,7 +44,15 @@ class _Payload(BaseModel):
 
 class QueryRequest(_Payload):
     sql: str = Field(min_length=1, max_length=MAX_SQL_CHARS)
-    limit: int = Field(default=1000, ge=1, le=MAX_ROWS)
+    # At most so many rows; unless given 1,000 as JSON, and in other formats all that fit.
+    limit: int | None = Field(default=None, ge=1, le=MAX_ROWS)
+    format: Format = "json"
+    # Datasets that the statement does not pin are read as they were then.
+    at: Moment | None = None
+    # Of JSON: rows in one answer; the next ones are at `next`.
+    page_rows: int = Field(default=10_000, ge=1, le=100_000)
+    # Chosen by whoever wants to cancel it before it has answered.
+    query_id: UUID | None = None
 
 
 class QueryColumn(_Payload):
@@ -30,30 +61,100 @@ class QueryColumn(_Payload):
     type: str
 
 
-class QueryResponse(_Payload):
+class UsedDataset(_Payload):
+    """What was read: `NAME@VERSION` in a statement reads the same generation again."""
+
+    name: str
+    dataset_uuid: UUID
+    dataset_version: UUID
+    # Columns that tell about persons, and were not shown.
+    masked: list[str] = []
+
+
+class QueryFacts(_Payload):
+    query_id: UUID
     columns: list[QueryColumn]
-    rows: list[list[Any]]
+    # Of all pages.
     row_count: int
     # True only when the query has more rows than these.
     truncated: bool
     elapsed_ms: float
-    datasets: list[str]
+    datasets: list[UsedDataset]
+
+
+class QueryResponse(QueryFacts):
+    rows: list[list[Any]]
+    # Where the next page is; None after the last one. Pages are kept for some minutes.
+    next: str | None = None
+
+
+class QueryPage(_Payload):
+    """`GET /v1/query/{query_id}/pages/{n}`, of the user who asked."""
+
+    rows: list[list[Any]]
+    next: str | None = None
+
+
+class QueryExport(QueryFacts):
+    """A result as a file: `GET` the link with the same token until it expires."""
+
+    link: str
+    bytes: int
+    sha256: str
+    expires_at: datetime
+
+
+class RunningQuery(_Payload):
+    query_id: UUID
+    started_at: datetime
+    sql_sha256: str
+
+
+class RunningQueries(_Payload):
+    """`GET /v1/query`: the caller's own. `DELETE /v1/query/{query_id}` stops one."""
+
+    queries: list[RunningQuery]
+
+
+class DatasetRef(_Payload):
+    """A published name, as it is now or pinned; or a generation that a token grants."""
+
+    name: str | None = Field(default=None, max_length=512)
+    version: GenerationId | None = None
+    at: Moment | None = None
+    dataset_version: UUID | None = None
+
+
+class ResolveRequest(_Payload):
+    """`POST /internal/datasets/resolve`."""
+
+    datasets: list[DatasetRef] = Field(max_length=MAX_DATASETS)
+    # False: what they are, and not where their rows lie.
+    files: bool = True
 
 
 class ResolvedDataset(_Payload):
-    """A published dataset at its current generation: the committed files, all of them."""
+    """A generation of a dataset: the committed files, all of them."""
 
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=128)
+    # None: it is not published.
+    name: str | None = None
     dataset_uuid: UUID
     dataset_version: UUID
     # None while nothing is committed that would tell.
     columns: list[QueryColumn] | None = None
     files: list[str] = []
     row_count: int = Field(default=0, ge=0)
+    # Rows from the table's first block on are in Postgres data; `files` hold older ones.
+    table: bool = False
+    # Not all files have the same columns.
+    mixed: bool = False
+    # Columns that tell about persons.
+    pii: list[str] = []
 
 
 class ResolveResponse(_Payload):
-    """`GET /internal/datasets`: the published datasets of the org."""
+    """In the order of the request. What cannot be resolved is the answer's error: unknown_dataset
+    (facts: `name`, `suggestions`), generation_purged, not_found."""
 
     datasets: list[ResolvedDataset]
 
@@ -65,9 +166,59 @@ class DatasetSummary(_Payload):
     dataset_uuid: UUID
     dataset_version: UUID
     columns: list[QueryColumn] | None
-    file_count: int
     row_count: int
+    description: str | None = None
+    pii: list[str] = []
+    state: DatasetState
+    newest_at: datetime | None
 
 
 class DatasetList(_Payload):
+    """`GET /v1/datasets` of the query service, and `GET /internal/datasets`."""
+
     datasets: list[DatasetSummary]
+
+
+class DatasetPage(_Payload):
+    """`GET /v1/datasets/{name}` of the query service, and `GET /internal/datasets/{name}`."""
+
+    columns: list[QueryColumn] | None
+    detail: DatasetDetail
+    versions: list[Generation]
+    # The first of them.
+    partitions: Partitions
+    lineage: Lineage
+
+
+class QueryRecord(_Payload):
+    """One query, for those who look after the service: never its text, never a value."""
+
+    query_id: UUID
+    # The name of a user, or `task:` and its id.
+    caller: str = Field(max_length=256)
+    kind: Literal["user", "task"]
+    sql_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    format: Format
+    datasets: list[UsedDataset] = Field(max_length=MAX_DATASETS)
+    # By dataset: columns that tell about persons, and were shown.
+    pii: dict[str, list[str]] = {}
+    row_count: int = Field(ge=0)
+    # Of the answer.
+    bytes: int = Field(ge=0)
+    elapsed_ms: float = Field(ge=0)
+    started_at: datetime
+    # None: it was answered. Else the code of the error.
+    error: str | None = Field(default=None, max_length=64)
+
+
+class RecordQueries(_Payload):
+    """`POST /internal/queries`. One that is known already changes nothing."""
+
+    queries: list[QueryRecord] = Field(max_length=1_000)
+
+
+class QueryHistory(_Payload):
+    """`GET /v1/queries` of the query service (the caller's own), `GET /internal/queries`; the
+    newest first."""
+
+    queries: list[QueryRecord]

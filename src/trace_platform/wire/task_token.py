@@ -43,6 +43,8 @@ class GrantedDataset(Strict):
     dataset_version: UUID
     alias: str
     files: list[str] = []
+    # Every file of the generation, also what comes: they would not fit a token.
+    whole: bool = False
     filter: dict[str, Any] | None = None
 
 

@@ -24,6 +24,7 @@ from trace_platform.domain.errors import (
     WorkerStopped,
 )
 from trace_platform.domain.masking import mask_text
+from trace_platform.drivers.query_endpoint import QueryEndpoint
 from trace_platform.operators import registry
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.wire.task import (
@@ -135,6 +136,9 @@ class Attempt:
     def _data(self) -> DataDatabase:
         job = self.claimed.task.job
         return replace(self._resources.data_database(), dag=job.dag_name, job=job.name)
+
+    def _query(self) -> QueryEndpoint:
+        return self._resources.query_endpoint(self.claimed.capability_token)
 
     def _say_progress(self, done: int, total: int) -> None:
         self._says_progress = True
@@ -278,6 +282,7 @@ class Attempt:
                     draining=lambda: self._drain_since is not None,
                     emit=self._emit,
                     data=self._data,
+                    query=self._query,
                     progress=self._say_progress,
                     log=self.log,
                 )

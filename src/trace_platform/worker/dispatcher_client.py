@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from trace_platform.domain.errors import DispatcherUnreachable, TraceError
-from trace_platform.wire.problem import error_from
+from trace_platform.wire.refusal import error_from
 from trace_platform.wire.task import (
     ClaimBatchRequest,
     ClaimBatchResponse,

@@ -241,7 +241,9 @@ async def test_published_datasets_are_resolved_for_services_only(
 ) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
     await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, 0, 9)])
-    answer = (await http.get("/internal/datasets", headers=SERVICE)).json()
+    body = {"datasets": [{"name": "blocks"}, {"name": "logs"}]}
+    assert (await http.post("/internal/datasets/resolve", json=body)).status_code == 401
+    answer = (await http.post("/internal/datasets/resolve", json=body, headers=SERVICE)).json()
     files = {d["name"]: d["files"] for d in answer["datasets"]}
     assert files["blocks"] == [claimed.task.outputs[0].prefix + "blocks_0_9.parquet"]
     assert files["logs"] == []

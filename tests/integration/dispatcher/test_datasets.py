@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.chain_data import CHANGED, READER, fill, rebuilt, take, version_of, work
 from tests.support.control_plane import DAG, ControlPlane
+from tests.support.pipeline import published_files
 from trace_platform.dispatcher.check_health import check_health
 from trace_platform.dispatcher.deploy_dag import deploy_dag
 from trace_platform.dispatcher.list_datasets import list_datasets
@@ -251,14 +252,12 @@ async def test_another_name_is_the_same_dataset_with_the_same_files(plane: Contr
     await plane.deploy()
     await fill(plane, (0, 9))
     before = await shown(plane, "logs")
-    async with plane.me.state.transaction() as tx:
-        files = (await datasets.published_files(tx, plane.me.org_id))["logs"]
+    files = (await published_files(plane))["logs"]
     await plane.deploy(DAG.replace("  logs: {", "  evm_logs: {"))
     after = await shown(plane, "evm_logs")
     same = ("dataset_uuid", "dataset_version", "location", "partitions", "rows")
     assert [getattr(after, f) for f in same] == [getattr(before, f) for f in same]
-    async with plane.me.state.transaction() as tx:
-        named = await datasets.published_files(tx, plane.me.org_id)
+    named = await published_files(plane)
     assert named["evm_logs"] == files
     assert "logs" not in named
     with pytest.raises(UnknownDataset):

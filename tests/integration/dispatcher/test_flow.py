@@ -10,9 +10,11 @@ import pytest
 
 from tests.support.control_plane import DAG, ControlPlane, range_event, stage
 from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.describe import dag_status, resolve_datasets
+from trace_platform.dispatcher.describe import dag_status
 from trace_platform.dispatcher.publish_outbox import publish_outbox
+from trace_platform.dispatcher.resolve_datasets import resolve_datasets
 from trace_platform.domain.errors import NotFound
+from trace_platform.wire.query import DatasetRef, ResolveRequest
 from trace_platform.wire.task import Claimed, NotClaimed
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +43,10 @@ async def test_a_committed_output_becomes_readable_and_emits_its_event(plane: Co
     outputs = [stage(plane.me.store, claimed, index, 0, 9) for index in range(3)]
     await plane.complete(claimed, outputs=outputs)
 
-    resolved = await resolve_datasets(plane.me.state, plane.me.org_id)
+    asked = [DatasetRef(name=name) for name in ("blocks", "transactions", "logs")]
+    resolved = await resolve_datasets(
+        plane.me.state, plane.me.org_id, ResolveRequest(datasets=asked)
+    )
     assert {d.name: d.row_count for d in resolved.datasets} == {
         "blocks": 5,
         "transactions": 5,

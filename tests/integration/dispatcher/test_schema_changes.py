@@ -10,11 +10,12 @@ import pytest
 from tests.support.control_plane import stage
 from tests.support.pipeline import Job, Pipeline
 from tests.support.staged_rows import stage_rows
-from trace_platform.dispatcher.describe import resolve_datasets
+from trace_platform.dispatcher.resolve_datasets import resolve_datasets
 from trace_platform.dispatcher.show_dataset import show_dataset
 from trace_platform.domain.errors import IncompatibleSchema
 from trace_platform.wire.manifest import Manifest, ManifestColumn
 from trace_platform.wire.merge_columns import merge_columns
+from trace_platform.wire.query import DatasetRef, ResolveRequest
 from trace_platform.wire.task import Claimed
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +68,8 @@ async def test_nullable_columns_that_come_and_are_missing_flow_on(pipe: Pipeline
     await commit(pipe, 20, N)
     assert await columns(pipe) == ["n int64", "note string", "x double"]
     assert committed(pipe) == ["0-9", "10-19", "20-29"]
-    (resolved,) = (await resolve_datasets(pipe.plane.me.state, pipe.plane.me.org_id)).datasets
+    me, request = pipe.plane.me, ResolveRequest(datasets=[DatasetRef(name="p_a")])
+    (resolved,) = (await resolve_datasets(me.state, me.org_id, request)).datasets
     assert [(c.name, c.type) for c in resolved.columns or []] == [
         ("n", "BIGINT"),
         ("note", "VARCHAR"),

@@ -1,0 +1,137 @@
+"""`trace sql`: statements one after the other, at a prompt or from a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trace_platform.app.home import Home
+from trace_platform.app.query_client import connect
+from trace_platform.cli import show_error
+from trace_platform.cli.options import HomeOption
+from trace_platform.cli.query import EXIT_INTERRUPTED, AtOption
+from trace_platform.cli.query_output import note, say_wait
+from trace_platform.cli.sql_session import Session, ShownFormat
+from trace_platform.cli.sql_split import says_something, split
+from trace_platform.domain.errors import BadInput, TraceError
+from trace_platform.drivers.lite.private_file import give_to_owner_of
+from trace_platform.wire.query import MAX_ROWS
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+
+_PROMPT, _GOES_ON = "trace> ", "  ...> "
+
+
+def sql(
+    home: HomeOption = None,
+    format: Annotated[ShownFormat, typer.Option(help="How rows are shown.")] = ShownFormat.table,
+    limit: Annotated[
+        int, typer.Option(min=1, max=MAX_ROWS, help="Rows that a statement shows at most.")
+    ] = 1000,
+    at: AtOption = None,
+    timing: Annotated[bool, typer.Option("--timing", help="Say how long each took.")] = False,
+) -> None:
+    """Query at a prompt, with completion and history; \\? there explains the rest.
+
+    Without a terminal the statements are read from the input, each ended by ';'. The first error
+    stops them, with exit code 1.
+    """
+    place = Home.at(home)
+    with connect(place, say_wait) as connection:
+        session = Session(connection, format, limit, at, timing)
+        if sys.stdin.isatty():
+            session.refresh()  # also tells whether anybody answers
+            talk(session, prompt_session(place, session))
+        else:
+            _run_input(session)
+
+
+def talk(session: Session, prompt: PromptSession[str]) -> None:
+    """Until Ctrl-D or \\q. An error ends a statement, and nothing else."""
+    note(f"{len(session.columns)} datasets; end a statement with ';'. \\? for help, \\q to leave")
+    while not session.left:
+        try:
+            entered = prompt.prompt()
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+        try:
+            _run(session, entered)
+        except KeyboardInterrupt:
+            note("canceled")
+        except TraceError as error:
+            show_error(error)
+
+
+def prompt_session(home: Home, session: Session) -> PromptSession[str]:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.application import get_app
+    from prompt_toolkit.filters import Condition
+    from prompt_toolkit.history import FileHistory
+
+    from trace_platform.cli.sql_complete import SqlCompleter
+
+    return PromptSession(
+        _PROMPT,
+        multiline=Condition(lambda: not is_complete(get_app().current_buffer.text)),
+        prompt_continuation=_GOES_ON,
+        history=FileHistory(history_file(home)),
+        completer=SqlCompleter(session.columns),
+        complete_while_typing=False,
+        enable_history_search=True,
+    )
+
+
+def is_complete(text: str) -> bool:
+    """Whether Enter runs it: a command, nothing, or something that ends with `;`."""
+    if text.lstrip().startswith("\\") or not text.strip():
+        return True
+    statements, rest = split(text)
+    return bool(statements) and not says_something(rest)
+
+
+def history_file(home: Home) -> Path:
+    """For its owner alone: statements may hold data."""
+    path = home.root / "sql_history"
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    path.chmod(0o600)
+    give_to_owner_of(home.root, path)
+    return path
+
+
+def _run_input(session: Session) -> None:
+    try:
+        _run(session, _read_input())
+    except KeyboardInterrupt:
+        note("canceled")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _read_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise BadInput("the input is not text", hint="SQL is read as UTF-8") from None
+
+
+def _run(session: Session, text: str) -> None:
+    """Statements, and commands that have a line of their own; the last `;` may be missing."""
+    waiting = ""
+    for line in text.splitlines(keepends=True):
+        if not says_something(waiting) and line.lstrip().startswith("\\"):
+            session.command(line.strip())
+            waiting = ""
+        else:
+            statements, waiting = split(waiting + line)
+            for each in statements:
+                session.run(each)
+        if session.left:
+            return
+    if says_something(waiting):
+        session.run(waiting.strip())

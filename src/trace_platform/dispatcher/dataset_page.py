@@ -1,0 +1,63 @@
+"""Datasets as those see them who query: a list of all, and a page of each."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from trace_platform.dispatcher.judge_datasets import judge_datasets
+from trace_platform.dispatcher.list_datasets import entry_fields
+from trace_platform.dispatcher.list_partitions import list_partitions
+from trace_platform.dispatcher.query_columns import committed_columns
+from trace_platform.dispatcher.show_dataset import list_generations, show_dataset
+from trace_platform.dispatcher.survey_datasets import survey_datasets
+from trace_platform.dispatcher.trace_lineage import trace_lineage
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.state import overview, query_datasets, registry
+from trace_platform.wire.query import DatasetList, DatasetPage, DatasetSummary
+
+# Of a page: partitions, and how many datasets away its neighbours may be.
+_PARTITIONS, _DEPTH = 100, 3
+
+
+async def summarize_datasets(state: Database, org_id: UUID) -> DatasetList:
+    """The published ones by name, and whether they are up to date."""
+    async with overview.snapshot(state) as tx:
+        survey = await survey_datasets(tx, org_id)
+        rows = [row for row in survey.datasets.values() if row["name"] is not None]
+        versions = [row["dataset_version"] for row in rows]
+        held = await registry.amounts(tx, versions)
+        judged = await judge_datasets(tx, org_id, survey, [row["dataset_uuid"] for row in rows])
+        described = await query_datasets.described(tx, org_id, versions)
+    summaries = []
+    for row in rows:
+        version = row["dataset_version"]
+        entry = entry_fields(row, held[version], judged.state(row["dataset_uuid"]))
+        same = ("name", "dataset_uuid", "dataset_version", "state", "newest_at")
+        summaries.append(
+            DatasetSummary(
+                **{field: entry[field] for field in same},
+                columns=committed_columns(described[version]),
+                row_count=entry["rows"],
+                description=row["metadata"].get("description"),
+                pii=described[version]["pii"],
+            )
+        )
+    return DatasetList(datasets=summaries)
+
+
+async def dataset_page(state: Database, bucket: str, org_id: UUID, named: str) -> DatasetPage:
+    """Raise UnknownDataset when nothing has that name. Each part is of a moment of its own."""
+    detail = await show_dataset(state, bucket, org_id, named)
+    # By what it is called, so that the parts are of one dataset; a job may be called as `named`.
+    label, version = detail.dataset, detail.dataset_version
+    async with overview.snapshot(state) as tx:
+        described = await query_datasets.described(tx, org_id, [version])
+    return DatasetPage(
+        columns=committed_columns(described[version]),
+        detail=detail,
+        versions=(await list_generations(state, org_id, label)).versions,
+        partitions=await list_partitions(
+            state, org_id, label, None, None, str(version), None, _PARTITIONS
+        ),
+        lineage=await trace_lineage(state, org_id, label, None, "both", _DEPTH),
+    )

@@ -1,0 +1,196 @@
+"""`query_export`: the answer of a SQL statement as a dataset. Runs without Spark.
+
+The query service runs it with the attempt's own token: it reads what the task may read.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import ClassVar, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import Field
+
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.errors import (
+    DiskFull,
+    InvalidConfig,
+    InvalidQuery,
+    QueryTooLarge,
+    TooManyQueries,
+    Unavailable,
+)
+from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.drivers.query_endpoint import QueryAnswer
+from trace_platform.operators import scope
+from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
+from trace_platform.operators.parquet_file import ParquetFile, WrittenFile, sync
+from trace_platform.operators.staging import seal_output
+from trace_platform.wire.query import MAX_SQL_CHARS
+from trace_platform.wire.task import TaskOutput
+
+# Longer than the service lets a task's query run: it is the one to say that there is no more time.
+_ANSWER_S = 3_600.0
+_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+_LOOK_EVERY_S = 0.2
+_READ_BYTES = 1 << 20
+# `$start` and `$end`, as the first and last block of the task.
+_BLOCK = re.compile(r"\$(start|end)\b")
+
+
+class Config(OperatorConfig):
+    sql: str = Field(min_length=1, max_length=MAX_SQL_CHARS)
+    format: Literal["parquet", "csv"] = "parquet"
+
+
+class QueryExport:
+    name: ClassVar[str] = "query_export"
+    Config: ClassVar[type[OperatorConfig]] = Config
+    output_names: ClassVar[tuple[str, ...] | None] = ("result",)
+
+    def run(self, task: TaskContext) -> Result:
+        config: Config = task.config
+        part, output = _partition(task), scope.output(task, 0)
+        with ExitStack() as opened:
+            answer = _ask(task, _statement(config.sql, part), opened)
+            if config.format == "csv":
+                file, schema = _write_csv(task, output.prefix, _stem(output, part), answer)
+            else:
+                file, schema = _write_parquet(task, output.prefix, _stem(output, part), answer)
+        return Result(outputs=[seal_output(task.store, output, part, [file], schema)])
+
+
+def _partition(task: TaskContext) -> BlockRange | str:
+    """What the answer stands for: the task's blocks, or its one partition of another kind."""
+    waking = [given for given in task.inputs if given.trigger]
+    if len(waking) == 1 and waking[0].start is None and waking[0].partition_key is not None:
+        return waking[0].partition_key
+    return scope.block_range(task)
+
+
+def _stem(output: TaskOutput, part: BlockRange | str) -> str:
+    return output.name if isinstance(part, str) else f"{output.name}_{part.start}_{part.end}"
+
+
+def _statement(sql: str, part: BlockRange | str) -> str:
+    """Numbers alone are put in: whatever stands around them, they change nothing else."""
+    if isinstance(part, BlockRange):
+        return _BLOCK.sub(lambda found: str(getattr(part, found[1])), sql)
+    if _BLOCK.search(sql):
+        raise InvalidConfig(
+            f"the statement names a block of the task, which is about partition {part!r}",
+            hint="leave $start and $end out, or wake the job by ranges of blocks",
+        )
+    return sql
+
+
+def _ask(task: TaskContext, sql: str, opened: ExitStack) -> QueryAnswer:
+    """Where others are served first, or nobody is yet, it waits; for as long as the task may."""
+    config: Config = task.config
+    kind: Literal["arrow", "csv"] = "csv" if config.format == "csv" else "arrow"
+    endpoint, pause_s = task.query(), _PAUSE_S
+    while True:
+        task.check()
+        try:
+            return opened.enter_context(endpoint.stream(sql, kind, _ANSWER_S, task.check))
+        except (TooManyQueries, Unavailable) as error:
+            told = error.facts.get("retry_after_s")
+            task.log.warning("query_waits", code=error.code, reason=error.message)
+        except InvalidQuery as error:
+            # Where in the statement, among other things.
+            task.log.error("query_refused", code=error.code, facts=error.facts)
+            raise
+        _pause(task, float(told) if isinstance(told, int | float) else pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _pause(task: TaskContext, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        task.check()
+        time.sleep(min(left, _LOOK_EVERY_S))
+
+
+def _write_parquet(
+    task: TaskContext, prefix: str, stem: str, answer: QueryAnswer
+) -> tuple[WrittenFile, pa.Schema]:
+    with pa.ipc.open_stream(io.BufferedReader(answer, _READ_BYTES)) as batches:
+        schema = batches.schema
+        _check_columns(schema)
+        with ParquetFile(task.store, prefix, f"{stem}.parquet", schema, frozenset()) as file:
+            for batch in batches:
+                task.check()
+                file.write(batch)
+            written = file.close()
+            _check_whole(answer, written.rows)
+    return written, schema
+
+
+def _check_columns(schema: pa.Schema) -> None:
+    twice = [name for name in schema.names if schema.names.count(name) > 1]
+    if twice:
+        raise InvalidQuery(
+            f"two columns of the answer have the name {twice[0]!r}", hint="name them with AS"
+        )
+    for column in schema:
+        try:
+            pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([column])).close()
+        except pa.ArrowNotImplementedError:
+            raise InvalidQuery(
+                f"column {column.name!r} of the answer is {column.type}: no Parquet file holds it",
+                hint="cast it, for instance to VARCHAR",
+            ) from None
+
+
+def _write_csv(
+    task: TaskContext, prefix: str, stem: str, answer: QueryAnswer
+) -> tuple[WrittenFile, pa.Schema]:
+    """Text has no types: nothing is said of its columns."""
+    name, digest, size = f"{stem}.csv", hashlib.sha256(), 0
+    with _new_file(task.store, prefix + name) as sink:
+        while chunk := answer.read(_READ_BYTES):
+            task.check()
+            sink.write(chunk)
+            digest.update(chunk)
+            size += len(chunk)
+        _check_whole(answer, answer.rows)
+    return WrittenFile(name, answer.rows, size, digest.hexdigest()), pa.schema([])
+
+
+@contextmanager
+def _new_file(store: ObjectStore, uri: str) -> Iterator[pa.NativeFile]:
+    """On disk for good when the block ends; gone when it fails."""
+    filesystem, path = store.filesystem(uri)
+    is_local = filesystem.type_name == "local"
+    try:
+        if is_local:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        with filesystem.open_output_stream(path) as sink:
+            yield sink
+        if is_local:
+            sync(path)
+    except BaseException as error:
+        with suppress(OSError):
+            filesystem.delete_file(path)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull("no space left to write the export", hint="free some space") from None
+        raise
+
+
+def _check_whole(answer: QueryAnswer, rows: int) -> None:
+    """Part of an answer is worse than none: nobody could tell."""
+    if answer.truncated:
+        raise QueryTooLarge(
+            "the query service has more rows than it answers with",
+            hint="let each task have a smaller range",
+        )
+    if rows != answer.rows:
+        raise Unavailable(f"{rows} rows of the answer's {answer.rows} arrived")

@@ -1,0 +1,63 @@
+"""Who asks, and what they may: users by their token, tasks by their capability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from trace_platform.wire.task_token import GrantedDataset, TaskClaims
+
+# Stands for every dataset.
+ALL = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    # Datasets whose personal columns the user sees.
+    pii: frozenset[str] = frozenset()
+
+
+# The user of a valid token, else None; compares in constant time.
+FindUser = Callable[[str], User | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    name: str
+    kind: Literal["user", "task"]
+    timeout_s: float
+    # Of one answer.
+    max_bytes: int
+    pii: frozenset[str]
+    # Of a task: what it may read, and nothing else. None: what is published.
+    grants: tuple[GrantedDataset, ...] | None = None
+
+    def sees(self, dataset: str | None) -> bool:
+        """Whether the dataset's personal columns are shown."""
+        return ALL in self.pii or dataset in self.pii
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What callers of each kind get."""
+
+    user_timeout_s: float = 60.0
+    task_timeout_s: float = 300.0
+    user_bytes: int = 256 << 20
+    task_bytes: int = 4 << 30
+
+    def user(self, user: User) -> Caller:
+        return Caller(user.name, "user", self.user_timeout_s, self.user_bytes, user.pii)
+
+    def task(self, claims: TaskClaims) -> Caller:
+        """Its token grants whole datasets: nothing in them is masked."""
+        return Caller(
+            f"task:{claims.task_id}",
+            "task",
+            self.task_timeout_s,
+            self.task_bytes,
+            frozenset({ALL}),
+            tuple(claims.datasets),
+        )

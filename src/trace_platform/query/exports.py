@@ -1,0 +1,60 @@
+"""Results as files in the object store, each for its caller and for a day."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from pyarrow import NativeFile
+
+from trace_platform.domain.errors import NotFound
+from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.query.spool import Spool
+
+KEPT = timedelta(days=1)
+_CALLER = re.compile(r"[a-z0-9:_-]{1,128}")
+
+
+class Exports:
+    """Blocking: for a thread."""
+
+    def __init__(self, store: ObjectStore, bucket: str) -> None:
+        self._store, self._bucket = store, bucket
+
+    def keep(self, caller: str, query_id: UUID, spool: Spool) -> datetime:
+        """Write the spool's bytes, and close it. Until when they are there."""
+        filesystem, path = self._store.filesystem(self._uri(caller, query_id))
+        filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+        partial = f"{path}.partial"
+        with filesystem.open_output_stream(partial) as target:
+            for part in spool.read():
+                target.write(part)
+        filesystem.move(partial, path)
+        return datetime.now(UTC) + KEPT
+
+    def open(self, caller: str, query_id: UUID) -> tuple[NativeFile, int]:
+        """A stream of the file, and its length."""
+        uri = self._uri(caller, query_id)
+        size = self._store.size(uri)
+        if size is None:
+            raise NotFound(
+                f"there is no export {query_id}", hint="an export is kept for a day: run it again"
+            )
+        filesystem, path = self._store.filesystem(uri)
+        return filesystem.open_input_stream(path), size
+
+    def sweep(self) -> int:
+        """Delete what is older than a day. How many."""
+        gone, oldest = 0, datetime.now(UTC) - KEPT
+        for uri in list(self._store.list(f"s3://{self._bucket}/exports/")):
+            filesystem, path = self._store.filesystem(uri)
+            made = filesystem.get_file_info(path).mtime
+            if made is not None and made < oldest:
+                filesystem.delete_file(path)
+                gone += 1
+        return gone
+
+    def _uri(self, caller: str, query_id: UUID) -> str:
+        assert _CALLER.fullmatch(caller), "callers are named by us"
+        return f"s3://{self._bucket}/exports/{caller.replace(':', '-')}/{query_id}.parquet"

@@ -1,0 +1,66 @@
+"""A dataset as a view: rows of Postgres from a block on, rows of Parquet files below it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from trace_platform.query.messages import Column, Relation
+from trace_platform.query.sql_text import listed, quoted, text
+from trace_platform.query.where_sql import to_condition
+
+BLOCK = "block_number"
+_MASK = "***"
+
+
+def create_view(relation: Relation, columns: Sequence[Column], rows: str) -> str:
+    """The view over `rows`, a relation with at least these columns.
+
+    A mask is inside the view: nothing that a statement says is ever computed from the value.
+    """
+    shown = ", ".join(_shown(column, relation.masked) for column in columns)
+    condition = to_condition(relation.where or {}, {each.name: each.type for each in columns}, "r")
+    return f"CREATE VIEW {quoted(relation.view)} AS SELECT {shown} FROM {rows} WHERE {condition}"
+
+
+def all_rows(relation: Relation, hot: str | None, hot_names: Collection[str] = ()) -> str:
+    """What lies under the view. `hot` is the registered table, `hot_names` the columns that it
+    has: those that the statement needs."""
+    parts = []
+    if relation.files:
+        parts.append(_cold(relation))
+    if hot is not None:
+        parts.append(_hot(relation, hot, hot_names))
+    return f"({' UNION ALL BY NAME '.join(parts) or _none(relation)}) AS r"
+
+
+def cold_files(relation: Relation) -> str:
+    # Only where it is needed: DuckDB reads the footer of every file for it.
+    by_name = ", union_by_name = true" if relation.mixed else ""
+    return f"read_parquet({listed(relation.files)}, hive_partitioning = false{by_name})"
+
+
+def _cold(relation: Relation) -> str:
+    below = "" if relation.seam is None else f" WHERE {BLOCK} < {relation.seam:d}"
+    return f"SELECT * FROM {cold_files(relation)}{below}"
+
+
+def _hot(relation: Relation, hot: str, hot_names: Collection[str]) -> str:
+    cast = ", ".join(
+        f"CAST({quoted(each.name) if each.name in hot_names else 'NULL'} AS {each.type})"
+        f" AS {quoted(each.name)}"
+        for each in relation.columns
+    )
+    return f"SELECT {cast} FROM {quoted(hot)}"
+
+
+def _none(relation: Relation) -> str:
+    nulls = (f"CAST(NULL AS {each.type}) AS {quoted(each.name)}" for each in relation.columns)
+    return f"SELECT {', '.join(nulls)} WHERE false"
+
+
+def _shown(column: Column, masked: Collection[str]) -> str:
+    name = quoted(column.name)
+    if column.name.lower() not in {each.lower() for each in masked}:
+        return f"r.{name}"
+    value = text(_MASK) if column.type == "VARCHAR" else f"CAST(NULL AS {column.type})"
+    return f"{value} AS {name}"

@@ -1,0 +1,87 @@
+"""How a column leaves DuckDB: an expression that makes of its values what the format can carry.
+
+DuckDB does that on all threads, and knows texts that Python and Arrow have no value for: an
+interval, an infinite date, an integer of 128 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from duckdb.sqltypes import DuckDBPyType
+
+from trace_platform.query.sql_text import quoted
+
+Expression = Callable[[str, DuckDBPyType], str]
+
+_INTEGERS = {"tinyint", "smallint", "integer", "bigint"}
+_NUMBERS = frozenset(_INTEGERS | {f"u{name}" for name in _INTEGERS} | {"boolean"})
+_TIMESTAMPS = frozenset({"timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"})
+_ZONED = "timestamp with time zone"
+NESTED = frozenset({"list", "array", "struct", "map"})
+FLOATS = frozenset({"float", "double"})
+# What Arrow and Parquet have too, value for value.
+_IN_ARROW = (
+    _NUMBERS
+    | FLOATS
+    | _TIMESTAMPS
+    | {"varchar", "blob", "date", "time", "time_ns", "decimal", "null", _ZONED}
+)
+
+
+def for_json(value: str, kind: DuckDBPyType) -> str:
+    """A value that JSON has, or the text that stands for it; nested ones stay as they are."""
+    match kind.id:
+        case "varchar" | "double" | "null":
+            return value
+        case "float":
+            return f"CAST({value} AS DOUBLE)"
+        case "blob":
+            return f"'0x' || lower(hex({value}))"
+        case name if name in _NUMBERS:
+            return value
+        case name if name in _TIMESTAMPS:
+            return f"replace(CAST({value} AS VARCHAR), ' ', 'T')"
+        case name if name == _ZONED:
+            utc = f"replace(CAST({value} AT TIME ZONE 'UTC' AS VARCHAR), ' ', 'T') || '+00:00'"
+            return f"CASE WHEN isfinite({value}) THEN {utc} ELSE CAST({value} AS VARCHAR) END"
+        case name if name in NESTED:
+            return for_arrow(value, kind)
+        case _:
+            return f"CAST({value} AS VARCHAR)"
+
+
+def for_csv(value: str, kind: DuckDBPyType) -> str:
+    """The text that JSON has; nested ones stay as they are."""
+    if kind.id == "boolean":
+        return f"CAST({value} AS VARCHAR)"
+    if kind.id in FLOATS:
+        double = f"CAST({value} AS DOUBLE)"
+        return (
+            f"CASE WHEN isnan({double}) THEN 'NaN' WHEN isfinite({double})"
+            f" THEN CAST({double} AS VARCHAR) WHEN {double} > 0 THEN 'Infinity'"
+            f" WHEN {double} < 0 THEN '-Infinity' END"
+        )
+    return for_json(value, kind)
+
+
+def for_arrow(value: str, kind: DuckDBPyType) -> str:
+    """The value, or its text where Arrow would round it or Parquet has no type for it."""
+    carried = _carried(kind)
+    return value if carried == str(kind) else f"CAST({value} AS {carried})"
+
+
+def _carried(kind: DuckDBPyType) -> str:
+    if kind.id in _IN_ARROW:
+        return str(kind)
+    if kind.id not in NESTED:
+        return "VARCHAR"
+    inner = [(name, _carried(child)) for name, child in kind.children if name != "size"]
+    match kind.id:
+        case "list":
+            return f"{inner[0][1]}[]"
+        case "array":
+            return f"{inner[0][1]}[{dict(kind.children)['size']}]"
+        case "map":
+            return f"MAP({inner[0][1]}, {inner[1][1]})"
+    return f"STRUCT({', '.join(f'{quoted(name)} {carried}' for name, carried in inner)})"

@@ -1,0 +1,187 @@
+"""One query, from its text to its bytes: check, resolve, bring the hot rows, run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from trace_platform.data.kept_connections import KeptConnections
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.errors import InvalidConfig, RangeNotReady, Unavailable
+from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.operators.file_ranges import held_by, uncovered
+from trace_platform.query.callers import Caller
+from trace_platform.query.children import Child
+from trace_platform.query.dispatcher_client import DispatcherClient
+from trace_platform.query.hot_rows import HotTables, open_tables
+from trace_platform.query.messages import Column, Done, Plan, Relation, Run, Scan
+from trace_platform.query.resolve import Resolved, no_data, resolve, with_files_of_now
+from trace_platform.query.spool import Spool
+from trace_platform.wire.query import DEFAULT_ROWS, QueryRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the rows of datasets are."""
+
+    dispatcher: DispatcherClient
+    store: ObjectStore
+    # None: no dataset has rows in Postgres.
+    data: KeptConnections | None
+    hot_bytes: int
+
+
+async def resolved(
+    child: Child, request: QueryRequest, caller: Caller, sources: Sources
+) -> list[Resolved]:
+    """What the statement reads. Raise InvalidQuery when it is refused."""
+    checked = await child.check(request.sql)
+    return await resolve(checked.references, caller, request.at, sources.dispatcher)
+
+
+async def run_query(
+    child: Child,
+    request: QueryRequest,
+    caller: Caller,
+    relations: list[Resolved],
+    sources: Sources,
+    spool: Spool,
+) -> Done:
+    """Run what `resolved` checked. Raise QueryTooLarge when time, memory or size do not suffice."""
+    give_up = time.monotonic() + caller.timeout_s
+    async with _readable(child, relations, sources) as given:
+        limit = request.limit or (DEFAULT_ROWS if request.format == "json" else None)
+        asked = Run(
+            relations=given,
+            format=request.format,
+            limit=limit,
+            page_rows=request.page_rows,
+            timeout_s=max(0.1, give_up - time.monotonic()),
+        )
+        return await child.run(asked, spool.write)
+
+
+@contextlib.asynccontextmanager
+async def _readable(
+    child: Child, relations: list[Resolved], sources: Sources
+) -> AsyncIterator[list[Relation]]:
+    """The relations as the child reads them; hot rows are there until the block ends."""
+    if not any(each.dataset.table for each in relations):
+        yield [_cold(each, sources.store) for each in relations]
+        return
+    paths: list[Path] = []
+    try:
+        yield await _brought(child, relations, sources, paths)
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
+
+
+async def _brought(
+    child: Child, relations: list[Resolved], sources: Sources, paths: list[Path]
+) -> list[Relation]:
+    """With the rows of tables in files, whose paths are added as they are made. The snapshot is
+    over before the statement runs."""
+    if sources.data is None:
+        raise InvalidConfig("this query service has no Postgres data")
+    async with _opened(sources.data, relations) as tables:
+        # Only now: what leaves a table after its snapshot was taken is in files before that.
+        relations = await with_files_of_now(relations, sources.dispatcher)
+        given = [_relation(each, tables, sources.store) for each in relations]
+        planned = await child.plan(Plan(given))
+        room = sources.hot_bytes
+        for n, (relation, one) in enumerate(zip(given, relations, strict=True)):
+            if not relation.hot_columns or relation.seam is None:
+                continue
+            path = child.scratch / f"hot-{n}.arrow"
+            paths.append(path)
+            scan = planned.scans.get(relation.view, Scan())
+            await asyncio.to_thread(tables.write, one.version, scan, path, room)
+            room -= path.stat().st_size
+            given[n] = msgspec.structs.replace(relation, hot=str(path))
+    return given
+
+
+@contextlib.asynccontextmanager
+async def _opened(data: KeptConnections, relations: Sequence[Resolved]) -> AsyncIterator[HotTables]:
+    """Leaving it ends a read that is under way, so a cancelled query waits for nothing else."""
+    versions = [each.version for each in relations if each.dataset.table]
+    opened = open_tables(data, versions)
+    entering = asyncio.ensure_future(asyncio.to_thread(opened.__enter__))
+    try:
+        yield await asyncio.shield(entering)
+    finally:
+        # Also what is entered only now is left.
+        await asyncio.wait({entering})
+        if entering.exception() is None:
+            await asyncio.to_thread(opened.__exit__, None, None, None)
+
+
+def _relation(one: Resolved, tables: HotTables, store: ObjectStore) -> Relation:
+    if not one.dataset.table:
+        return _cold(one, store)
+    hot = tables.columns(one.version)
+    if not hot:
+        return _cold(one, store)
+    _refuse_gap(one, tables.seam(one.version))
+    cold = _columns(one) if one.files else []
+    known = {column.name for column in cold}
+    return Relation(
+        view=one.reference.view,
+        files=_local_files(store, one),
+        mixed=one.dataset.mixed,
+        seam=tables.seam(one.version),
+        columns=[*cold, *(column for column in hot if column.name not in known)],
+        hot_columns=hot,
+        where=one.where,
+        masked=list(one.masked),
+    )
+
+
+def _refuse_gap(one: Resolved, seam: int | None) -> None:
+    """Rows that have left the table are in files, unless these were rolled back: an answer without
+    them would be wrong, and nobody would notice."""
+    held = held_by(one.files)
+    if seam is None or not held or held[0].start >= seam:
+        return
+    gap = uncovered([BlockRange(held[0].start, seam - 1)], one.files)
+    if gap is not None:
+        raise RangeNotReady(
+            f"blocks {gap.key} of {one.reference.name!r} are neither in its table, which begins at"
+            f" {seam}, nor in files",
+            hint="they are being written: see `trace why` and the job that compacts",
+        )
+
+
+def _cold(one: Resolved, store: ObjectStore) -> Relation:
+    if not one.files and not one.dataset.columns:
+        raise no_data(one)
+    return Relation(
+        view=one.reference.view,
+        files=_local_files(store, one),
+        mixed=one.dataset.mixed,
+        columns=_columns(one),
+        where=one.where,
+        masked=list(one.masked),
+    )
+
+
+def _columns(one: Resolved) -> list[Column]:
+    return [Column(each.name, each.type) for each in one.dataset.columns or ()]
+
+
+def _local_files(store: ObjectStore, one: Resolved) -> list[str]:
+    """Where the files are on this machine."""
+    paths = []
+    for uri in one.files:
+        filesystem, path = store.filesystem(uri)
+        if filesystem.type_name != "local":
+            raise Unavailable(f"the object store of {one.reference.name!r} cannot be queried yet")
+        paths.append(path)
+    return paths

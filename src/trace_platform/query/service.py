@@ -1,0 +1,174 @@
+"""The query service without its HTTP: admits, runs and records queries."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import structlog
+
+from trace_platform.domain.errors import (
+    QueryCanceled,
+    QueryTooLarge,
+    TooManyQueries,
+    TraceError,
+)
+from trace_platform.query.admission import Admission
+from trace_platform.query.callers import Caller
+from trace_platform.query.children import ChildPool, timed_out
+from trace_platform.query.exports import Exports
+from trace_platform.query.history import History
+from trace_platform.query.messages import Done
+from trace_platform.query.metrics import Metrics
+from trace_platform.query.pages import Pages
+from trace_platform.query.resolve import Resolved
+from trace_platform.query.run_query import Sources, resolved, run_query
+from trace_platform.query.running import Running
+from trace_platform.query.spool import Spool
+from trace_platform.wire.query import (
+    QueryColumn,
+    QueryFacts,
+    QueryRecord,
+    QueryRequest,
+    UsedDataset,
+)
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryService:
+    pool: ChildPool
+    admission: Admission
+    sources: Sources
+    history: History
+    exports: Exports
+    metrics: Metrics
+    # For answers that do not fit memory.
+    scratch: Path
+    running: Running = field(default_factory=Running)
+    pages: Pages = field(default_factory=Pages)
+
+    async def answer(self, caller: Caller, request: QueryRequest) -> tuple[QueryFacts, Spool]:
+        """What is said of the result, and its bytes: the caller closes the spool. Cancelling it
+        stops the query."""
+        asked = _Asked(caller, request)
+        spool = Spool(self.scratch, caller.max_bytes)
+        try:
+            with self.running.query(asked.query_id, caller.name, asked.sql_sha256):
+                done = await self._run(asked, spool)
+            await self._answered(asked, asked.record(done.row_count, spool.size))
+            return asked.facts(done), spool
+        except BaseException as error:
+            spool.close()
+            # Whatever is no error of ours is the end of the client, or of the server.
+            code = error.code if isinstance(error, TraceError) else QueryCanceled.code
+            self._refused(asked, code)
+            raise
+
+    async def _run(self, asked: _Asked, spool: Spool) -> Done:
+        async with (
+            self.admission.place(asked.caller.name),
+            self.pool.borrowed() as child,
+            self._deadline(asked.caller.timeout_s),
+        ):
+            asked.relations = await resolved(child, asked.request, asked.caller, self.sources)
+            return await run_query(
+                child, asked.request, asked.caller, asked.relations, self.sources, spool
+            )
+
+    @asynccontextmanager
+    async def _deadline(self, timeout_s: float) -> AsyncIterator[None]:
+        """One for all of it: a child that is busy beyond is killed."""
+        try:
+            async with asyncio.timeout(timeout_s + self.pool.limits.grace_s):
+                yield
+        except TimeoutError:
+            raise timed_out(timeout_s) from None
+        except QueryTooLarge as error:
+            if "timeout_s" not in error.facts:
+                raise
+            # The child was given what was left of it.
+            raise timed_out(timeout_s) from None
+
+    async def _answered(self, asked: _Asked, record: QueryRecord) -> None:
+        """Personal columns are shown to nobody before that is on record."""
+        if record.pii:
+            await self.history.record(record)
+        else:
+            self.history.add(record)
+        log.info("query", rows=record.row_count, bytes=record.bytes, **asked.audit())
+        self._count(asked, "answered", record.row_count, record.bytes)
+
+    def _refused(self, asked: _Asked, code: str) -> None:
+        if code != TooManyQueries.code:  # such a one was not even begun
+            self.history.add(asked.record(0, 0, code))
+        log.info("query refused", code=code, **asked.audit())
+        self._count(asked, code, 0, 0)
+
+    def _count(self, asked: _Asked, outcome: str, rows: int, size: int) -> None:
+        self.metrics.ended(asked.caller.kind, outcome, asked.elapsed_ms / 1000, rows, size)
+
+
+class _Asked:
+    """One query on its way."""
+
+    def __init__(self, caller: Caller, request: QueryRequest) -> None:
+        self.caller, self.request = caller, request
+        self.query_id: UUID = request.query_id or uuid4()
+        # The statement itself may hold data: only its hash is kept.
+        self.sql_sha256 = hashlib.sha256(request.sql.encode()).hexdigest()
+        self.relations: list[Resolved] = []
+        self._started_at, self._started = datetime.now(UTC), time.perf_counter()
+
+    @property
+    def elapsed_ms(self) -> float:
+        return round((time.perf_counter() - self._started) * 1000, 3)
+
+    @property
+    def used(self) -> list[UsedDataset]:
+        """Each generation once, however often the statement names it."""
+        return list({each.version: each.used for each in self.relations}.values())
+
+    def facts(self, done: Done) -> QueryFacts:
+        return QueryFacts(
+            query_id=self.query_id,
+            columns=[QueryColumn(name=c.name, type=c.type) for c in done.columns],
+            row_count=done.row_count,
+            truncated=done.truncated,
+            elapsed_ms=self.elapsed_ms,
+            datasets=self.used,
+        )
+
+    def record(self, rows: int, size: int, error: str | None = None) -> QueryRecord:
+        shown = {each.used.name: each.shown_pii for each in self.relations if each.shown_pii}
+        return QueryRecord(
+            query_id=self.query_id,
+            caller=self.caller.name,
+            kind=self.caller.kind,
+            sql_sha256=self.sql_sha256,
+            format=self.request.format,
+            datasets=self.used,
+            pii={} if error else shown,
+            row_count=rows,
+            bytes=size,
+            elapsed_ms=self.elapsed_ms,
+            started_at=self._started_at,
+            error=error,
+        )
+
+    def audit(self) -> dict[str, object]:
+        return {
+            "query_id": str(self.query_id),
+            "caller": self.caller.name,
+            "sql_sha256": self.sql_sha256,
+            "datasets": [each.name for each in self.used],
+            "elapsed_ms": self.elapsed_ms,
+        }

@@ -1,0 +1,68 @@
+"""The bytes of one answer: in memory, and on disk when there are many."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from trace_platform.domain.errors import QueryTooLarge
+
+_IN_MEMORY_BYTES = 8 << 20
+_READ_BYTES = 1 << 20
+
+
+class Spool:
+    """Holds all of an answer before the first byte of it is sent, so that what is said of it is
+    true: its length, whether there was more, and that no error came at the end."""
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(folder))  # noqa: SIM115
+        self._max_bytes = max_bytes
+        # Where each chunk ends.
+        self._ends: list[int] = []
+
+    def write(self, chunk: bytes) -> None:
+        """Raise QueryTooLarge once there is more than there may be."""
+        size = self.size + len(chunk)
+        if size > self._max_bytes:
+            raise QueryTooLarge(
+                f"the result is larger than {self._max_bytes >> 20} MiB",
+                hint="select fewer columns or rows, aggregate, or let the query_export operator"
+                " write it",
+            )
+        self._file.write(chunk)
+        self._ends.append(size)
+
+    @property
+    def size(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @property
+    def chunks(self) -> int:
+        return len(self._ends)
+
+    def chunk(self, number: int) -> bytes:
+        start = self._ends[number - 1] if number else 0
+        self._file.seek(start)
+        return self._file.read(self._ends[number] - start)
+
+    def read(self) -> Iterator[bytes]:
+        """All of it. Closes the spool at the end, and when nobody wants the rest."""
+        try:
+            self._file.seek(0)
+            while part := self._file.read(_READ_BYTES):
+                yield part
+        finally:
+            self.close()
+
+    def sha256(self) -> str:
+        self._file.seek(0)
+        digest = hashlib.sha256()
+        while part := self._file.read(_READ_BYTES):
+            digest.update(part)
+        return digest.hexdigest()
+
+    def close(self) -> None:
+        self._file.close()

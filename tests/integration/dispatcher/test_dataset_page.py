@@ -1,0 +1,174 @@
+"""Datasets for those who query: the list, and all of one on a page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from tests.integration.dispatcher.test_datasets import DESCRIBED
+from tests.integration.dispatcher.test_resolve_datasets import compacted
+from tests.support.chain_data import READER, fill, finish, rebuilt, take, version_of
+from tests.support.control_plane import SECRETS, ControlPlane
+from tests.support.staged_rows import stage_rows
+from trace_platform.dispatcher.api import create_app
+from trace_platform.dispatcher.dataset_page import dataset_page, summarize_datasets
+from trace_platform.domain.errors import UnknownDataset
+from trace_platform.wire.query import DatasetPage, DatasetSummary, QueryColumn
+
+pytestmark = pytest.mark.anyio
+
+SERVICE = {"X-Trace-Service-Token": SECRETS.service_token}
+
+
+async def summaries(plane: ControlPlane) -> dict[str, DatasetSummary]:
+    found = await summarize_datasets(plane.me.state, plane.me.org_id)
+    return {each.name: each for each in found.datasets}
+
+
+async def page(plane: ControlPlane, named: str) -> DatasetPage:
+    return await dataset_page(plane.me.state, plane.me.grants.bucket, plane.me.org_id, named)
+
+
+async def with_columns(plane: ControlPlane) -> None:
+    """One partition of blocks with two columns."""
+    await plane.trigger(0, 9)
+    (split,) = await take(plane)
+    await finish(plane, split)
+    (claimed,) = await take(plane)
+    rows = pa.table({"number": pa.array([1, 2], pa.uint64()), "miner": pa.array([b"x", b"y"])})
+    await plane.complete(claimed, outputs=[stage_rows(plane.me.store, claimed, rows)])
+    await plane.settle()
+
+
+async def test_the_list_says_what_each_is_and_holds(plane: ControlPlane) -> None:
+    await plane.deploy(DESCRIBED)
+    await with_columns(plane)
+    found = await summaries(plane)
+    assert list(found) == ["blocks", "logs", "transactions"]
+    blocks, logs = found["blocks"], found["logs"]
+    assert blocks.columns == [
+        QueryColumn(name="number", type="UBIGINT"), QueryColumn(name="miner", type="BLOB"),
+    ]  # fmt: skip
+    assert (blocks.row_count, blocks.description, blocks.pii) == (2, "Every block.", ["miner"])
+    assert (blocks.state, blocks.dataset_version) == ("fresh", version_of(plane, "blocks"))
+    assert blocks.newest_at is not None
+    assert (logs.columns, logs.row_count, logs.description, logs.pii) == (None, 0, None, [])
+    assert logs.newest_at is None
+
+
+async def test_the_list_says_what_is_not_up_to_date(plane: ControlPlane) -> None:
+    await plane.deploy()
+    await fill(plane, (0, 9))
+    await plane.trigger(10, 19)
+    await plane.settle()
+    assert {each.state for each in (await summaries(plane)).values()} == {"stale"}
+
+
+async def test_a_page_has_all_of_a_dataset(plane: ControlPlane) -> None:
+    await plane.deploy(DESCRIBED)
+    await with_columns(plane)
+    old = version_of(plane, "blocks")
+    await plane.deploy(READER)
+    await rebuilt(plane, DESCRIBED.replace("chain_id: 31337", "chain_id: 1"))
+    found = await page(plane, "blocks")
+    assert found.detail.dataset == "blocks"
+    assert found.columns is None, "the new generation was written without saying its columns"
+    assert [each.dataset_version for each in found.versions] == [version_of(plane, "blocks"), old]
+    assert [each.partition_key for each in found.partitions.partitions] == ["0-9"]
+    assert found.partitions.dataset_version == version_of(plane, "blocks")
+    logs = await page(plane, "logs")
+    nodes = [node.id for node in logs.lineage.nodes]
+    assert nodes[0] == "logs"
+    assert {"chain.ingest", "chain.split.0", "reader.decode", "transfers"} <= set(nodes)
+
+
+async def test_a_page_has_the_first_hundred_partitions(plane: ControlPlane) -> None:
+    await plane.deploy()
+    plane.sql(
+        "INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key, location,"
+        " files, row_count, byte_count, schema_hash) SELECT uuid, current_version, 'k' || 1000 + n,"
+        " 's3://x/', '[]', 1, 1, 'h' FROM datasets, generate_series(1, 120) n"
+        " WHERE name = 'blocks'"
+    )
+    found = (await page(plane, "blocks")).partitions
+    assert [each.partition_key for each in found.partitions] == [
+        f"k{1000 + n}" for n in range(1, 101)
+    ]
+    assert found.next == "key:k1100"
+
+
+async def test_the_neighbours_of_a_page_are_three_datasets_away_at_most(
+    plane: ControlPlane,
+) -> None:
+    jobs = "".join(
+        f"  - {{ name: j{n}, activation: reactive, runtime: ecs_platform, operator: no_op,"
+        f" inputs: [{{ from: {{ job: {f'j{n - 1}' if n else 'source'} }} }}], outputs: [rows] }}\n"
+        for n in range(6)
+    )
+    source = "  - { name: source, activation: source, source: { kind: manual } }\n"
+    await plane.deploy(f"name: d\njobs:\n{source}{jobs}publish:\n  x: {{ from: {{ job: j0 }} }}\n")
+    lineage = (await page(plane, "x")).lineage
+    assert lineage.truncated
+    ids = {node.id for node in lineage.nodes if node.kind == "dataset"}
+    assert ids == {"x", "d.source.0", "d.j1.0", "d.j2.0", "d.j3.0"}
+
+
+async def test_a_page_is_found_by_uuid_and_by_who_makes_it(plane: ControlPlane) -> None:
+    await plane.deploy()
+    blocks = await page(plane, "blocks")
+    for named in (str(blocks.detail.dataset_uuid), "chain.ingest", "chain.ingest.0"):
+        found = await page(plane, named)
+        assert (found.detail.dataset, found.lineage.subject) == ("blocks", "blocks")
+    with pytest.raises(UnknownDataset) as unknown:
+        await page(plane, "blcks")
+    assert "did you mean blocks?" in (unknown.value.hint or "")
+
+
+async def test_a_table_has_its_rows_and_the_columns_of_its_cold_part(plane: ControlPlane) -> None:
+    await compacted(plane)
+    plane.sql(
+        "UPDATE dataset_versions v SET columns = %s FROM datasets d"
+        " WHERE d.uuid = v.dataset_uuid AND d.job_name = 'compact'",
+        '[{"name": "block_number", "type": "uint64", "nullable": false}]',
+    )
+    columns = [QueryColumn(name="block_number", type="UBIGINT")]
+    blocks = (await summaries(plane))["blocks"]
+    assert (blocks.columns, blocks.row_count) == (columns, 19)
+    found = await page(plane, "blocks")
+    assert found.columns == columns
+    assert found.detail.table is not None
+
+
+@pytest.fixture
+async def http(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app=create_app(plane.me))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        yield client
+
+
+async def test_services_see_the_list_and_the_pages_and_no_files(
+    plane: ControlPlane, http: httpx.AsyncClient
+) -> None:
+    await plane.deploy()
+    await fill(plane, (0, 9))
+
+    async def get(path: str, **fields: Any) -> httpx.Response:
+        return await http.get(path, **{"headers": SERVICE} | fields)
+
+    answer = await get("/internal/datasets")
+    assert [each["name"] for each in answer.json()["datasets"]] == [
+        "blocks", "logs", "transactions",
+    ]  # fmt: skip
+    assert "s3://" not in answer.text
+    answer = await get("/internal/datasets/blocks")
+    told, found = DatasetPage.model_validate(answer.json()), await page(plane, "blocks")
+    assert (told.versions, told.lineage) == (found.versions, found.lineage)
+    assert told.detail.dataset_version == version_of(plane, "blocks")
+    answer = await get("/internal/datasets/nothing")
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_dataset")
+    for path in ("/internal/datasets", "/internal/datasets/blocks"):
+        assert (await get(path, headers={})).status_code == 401

@@ -1,0 +1,524 @@
+"""`query_export`, as a worker runs it: over the real query service, and over a bad one."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support import query_service as support
+from tests.support.operator_task import operator_task
+from tests.support.query_service import QueryService, query_service
+from trace_platform.dispatcher.task_tokens import TaskTokens
+from trace_platform.dispatcher.verify_output import verify_output
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.errors import (
+    InvalidConfig,
+    InvalidQuery,
+    QueryTooLarge,
+    TaskCanceled,
+    Unavailable,
+)
+from trace_platform.domain.prefix import attempt_prefix
+from trace_platform.drivers.lite.local_store import LocalStore
+from trace_platform.drivers.lite.pem_signer import PemSigner
+from trace_platform.drivers.query_endpoint import QueryEndpoint
+from trace_platform.operators.contract import TaskContext
+from trace_platform.operators.query_export import Config, QueryExport
+from trace_platform.operators.spark.session import SparkRuntime
+from trace_platform.wire.manifest import Manifest
+from trace_platform.wire.query import ROWS_HEADER, TRUNCATED_HEADER, DatasetRef, ResolvedDataset
+from trace_platform.wire.task import (
+    Claimed,
+    CompleteRequest,
+    JobRef,
+    TaskInput,
+    TaskOutput,
+    TaskPayload,
+)
+from trace_platform.worker.attempt import Attempt
+from trace_platform.worker.resources import Resources
+
+MOST = 2**256 - 1
+BLOCKS = BlockRange(10, 19)
+ROWS = pa.table(
+    {
+        "block_number": pa.array(range(10, 20), pa.int64()),
+        "hash": pa.array([bytes([n]) * 32 for n in range(10)], pa.binary()),
+        "value_string": pa.array([str(MOST - n) for n in range(10)]),
+        "fee": pa.array([1.5, None, float("nan")] * 3 + [0.0], pa.float64()),
+        "success": pa.array([True, False, None] * 3 + [True], pa.bool_()),
+    }
+)
+SECRET = "eyJhbGciOi.secret.token"
+
+
+# --- over the real service ---------------------------------------------------------------------
+
+
+@dataclass
+class Exporter:
+    """A worker's attempts against a query service that verifies their tokens."""
+
+    service: QueryService
+    tokens: TaskTokens
+    spark: SparkRuntime
+    org_id: UUID = field(default_factory=uuid4)
+
+    @property
+    def store(self) -> LocalStore:
+        return LocalStore(str(self.service.home.objects))
+
+    def run(
+        self, config: dict[str, Any], *inputs: TaskInput, where: dict[str, Any] | None = None
+    ) -> tuple[TaskPayload, CompleteRequest]:
+        task_id, dataset, version = uuid4(), uuid4(), uuid4()
+        prefix = attempt_prefix("trace-data", self.org_id, dataset, version, task_id, 1)
+        payload = TaskPayload(
+            task_id=task_id,
+            attempt=1,
+            org_id=self.org_id,
+            job=JobRef(dag_name="d", name="export"),
+            operator="query_export",
+            config=config,
+            inputs=list(inputs),
+            outputs=[
+                TaskOutput(
+                    output_index=0,
+                    name="answer",
+                    dataset_uuid=dataset,
+                    dataset_version=version,
+                    prefix=prefix,
+                )
+            ],
+            timeout_seconds=120,
+            heartbeat_timeout_seconds=30,
+            log_uri=f"s3://trace-data/logs/{task_id}.jsonl",
+        )
+        claimed = Claimed(
+            attempt=1,
+            lease_token=uuid4(),
+            lease_expires_at="2100-01-01T00:00:00Z",
+            capability_token=self.tokens.issue(self.org_id, payload),
+            task=payload,
+        )
+        ca = (self.service.home.tls / "ca.pem").read_text()
+        resources = Resources(
+            self.store,
+            _no_rpc,
+            self.spark,
+            query=lambda token: QueryEndpoint(self.service.url, token, ca),
+        )
+        return payload, Attempt(claimed, resources).run()
+
+    def committed(self, payload: TaskPayload, report: CompleteRequest) -> Manifest:
+        """As the Dispatcher finds it."""
+        assert report.status == "Completed", report.error_message
+        (output,) = report.outputs
+        task = {
+            "id": payload.task_id,
+            "org_id": payload.org_id,
+            "attempt": 1,
+            "inputs": [i.model_dump(mode="json", exclude_none=True) for i in payload.inputs],
+            "outputs": [o.model_dump(mode="json") for o in payload.outputs],
+        }
+        manifest = verify_output(self.store, "trace-data", task, output)
+        for file in manifest.files:
+            body = self.store.get(output.location + file.name)
+            assert hashlib.sha256(body).hexdigest() == file.sha256
+        return manifest
+
+    def rows(self, payload: TaskPayload, manifest: Manifest) -> pa.Table:
+        prefix = payload.outputs[0].prefix
+        paths = [self.store.filesystem(prefix + file.name)[1] for file in manifest.files]
+        return pa.concat_tables(pq.read_table(path) for path in paths)
+
+
+def _no_rpc(pool: str) -> Any:
+    raise AssertionError(f"nobody asks pool {pool}")
+
+
+class _WithKeys(support._Handler):
+    def do_GET(self) -> None:
+        if self.path == "/internal/jwks/task":
+            self._answer(200, json.dumps(self.server.jwks()).encode())  # type: ignore[attr-defined]
+        else:
+            super().do_GET()
+
+
+@pytest.fixture(scope="module")
+def exporter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exporter]:
+    folder = tmp_path_factory.mktemp("exports")
+    signer = PemSigner(folder / "keys")
+    with query_service(folder / "home", "[query]\nconcurrency = 1\nmemory_mb = 512\n") as service:
+        dispatcher: Any = service.dispatcher
+        dispatcher.RequestHandlerClass, dispatcher.jwks = _WithKeys, signer.jwks
+        known = dispatcher.datasets
+
+        def resolve(ref: DatasetRef, *, files: bool) -> ResolvedDataset:
+            found: ResolvedDataset = next(
+                each for each in known.values() if each.dataset_version == ref.dataset_version
+            )
+            return found if files else found.model_copy(update={"files": []})
+
+        dispatcher.resolve = resolve
+        pq.write_table(ROWS, folder / "blocks_10_19.parquet")
+        pq.write_table(pa.table({"n": [1]}), folder / "other.parquet")
+        service.publish("blocks", [folder / "blocks_10_19.parquet"], row_count=10)
+        service.publish("secrets", [folder / "other.parquet"], row_count=1)
+        yield Exporter(service, TaskTokens(signer), SparkRuntime(folder / "spark"))
+
+
+@pytest.fixture
+def blocks(exporter: Exporter) -> TaskInput:
+    dataset = exporter.service.dispatcher.datasets["blocks"]
+    return TaskInput(
+        input_index=0,
+        dataset_uuid=dataset.dataset_uuid,
+        dataset_version=dataset.dataset_version,
+        partition_key=BLOCKS.key,
+        start=BLOCKS.start,
+        end=BLOCKS.end,
+        files=dataset.files,
+    )
+
+
+def test_an_answer_becomes_a_sealed_partition(exporter: Exporter, blocks: TaskInput) -> None:
+    payload, report = exporter.run({"sql": "select * from input_0 order by block_number"}, blocks)
+    manifest = exporter.committed(payload, report)
+    assert (manifest.partition_key, manifest.rows) == ("10-19", 10)
+    assert [file.name for file in manifest.files] == ["answer_10_19.parquet"]
+    assert [column.name for column in manifest.columns] == ROWS.column_names
+    found = exporter.rows(payload, manifest)
+    # As text: NaN is not equal to itself.
+    assert str(found.to_pylist()) == str(ROWS.to_pylist())
+
+
+def test_a_dataset_is_known_by_its_published_name_too(
+    exporter: Exporter, blocks: TaskInput
+) -> None:
+    sql = "select max(value_string) as most, count(*) as n from blocks"
+    payload, report = exporter.run({"sql": sql}, blocks)
+    found = exporter.rows(payload, exporter.committed(payload, report))
+    assert found.to_pylist() == [{"most": str(MOST), "n": 10}]
+
+
+def test_the_blocks_of_the_task_stand_for_start_and_end(
+    exporter: Exporter, blocks: TaskInput
+) -> None:
+    sql = "select $start as first, $end as last, '$started $ends' as words from input_0 limit 1"
+    payload, report = exporter.run({"sql": sql}, blocks)
+    found = exporter.rows(payload, exporter.committed(payload, report))
+    assert found.to_pylist() == [{"first": 10, "last": 19, "words": "$started $ends"}]
+
+
+def test_no_rows_are_a_partition_with_columns(exporter: Exporter, blocks: TaskInput) -> None:
+    payload, report = exporter.run({"sql": "select hash from input_0 where false"}, blocks)
+    manifest = exporter.committed(payload, report)
+    assert (manifest.rows, [column.name for column in manifest.columns]) == (0, ["hash"])
+    assert exporter.rows(payload, manifest).num_rows == 0
+
+
+def test_csv_is_one_sealed_file(exporter: Exporter, blocks: TaskInput) -> None:
+    sql = "select block_number, value_string from input_0 order by 1"
+    payload, report = exporter.run({"sql": sql, "format": "csv"}, blocks)
+    manifest = exporter.committed(payload, report)
+    assert [(file.name, file.rows) for file in manifest.files] == [("answer_10_19.csv", 10)]
+    body = exporter.store.get(payload.outputs[0].prefix + "answer_10_19.csv").decode()
+    head, *rows = list(csv.reader(body.splitlines()))
+    assert head == ["block_number", "value_string"]
+    assert rows[0] == ["10", str(MOST)]
+    assert len(rows) == 10
+
+
+def test_only_rows_that_the_edge_lets_through_are_exported(
+    exporter: Exporter, blocks: TaskInput
+) -> None:
+    given = blocks.model_copy(update={"where": {"success": True}})
+    payload, report = exporter.run({"sql": "select count(*) as n from input_0"}, given)
+    found = exporter.rows(payload, exporter.committed(payload, report))
+    assert found.to_pylist() == [{"n": 4}]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("select * from secrets", "secrets"),
+        ("select * from input_1", "input_1"),
+        ("select * from read_parquet('/etc/passwd')", ""),
+        ("delete from input_0", ""),
+    ],
+)
+def test_what_cannot_be_exported_is_named_and_not_tried_again(
+    sql: str, said: str, exporter: Exporter, blocks: TaskInput
+) -> None:
+    payload, report = exporter.run({"sql": sql}, blocks)
+    assert (report.status, report.retryable) == ("Failed", False)
+    assert report.error_code == "invalid_query", report.error_message
+    assert said in (report.error_message or "")
+    assert list(exporter.store.list(payload.outputs[0].prefix)) == []
+
+
+# --- over one that misbehaves ------------------------------------------------------------------
+
+Reply = Callable[[BaseHTTPRequestHandler], None]
+
+
+class Scripted(ThreadingHTTPServer):
+    """Gives one reply after the other, the last one again and again."""
+
+    daemon_threads = True
+
+    def __init__(self, *replies: Reply) -> None:
+        super().__init__(("127.0.0.1", 0), _Scripted)
+        self.replies = list(replies)
+        self.asked: list[tuple[str, str | None, dict[str, Any]]] = []
+        self.hung_up = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Scripted(BaseHTTPRequestHandler):
+    server: Scripted
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, self.headers["Authorization"], body))
+        replies = self.server.replies
+        (replies.pop(0) if len(replies) > 1 else replies[0])(self)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def send(
+    handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes
+) -> None:
+    handler.send_response(status)
+    for name, value in headers.items():
+        handler.send_header(name, value)
+    if "Content-Length" not in headers:
+        handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+def stream_of(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        for batch in rows.to_batches(max_chunksize=4):
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def answer(body: bytes, rows: int = 10, truncated: str = "false", **headers: str) -> Reply:
+    named = {ROWS_HEADER: str(rows), TRUNCATED_HEADER: truncated} | {
+        name.replace("_", "-"): value for name, value in headers.items()
+    }
+    return lambda handler: send(handler, 200, named, body)
+
+
+def problem(status: int, code: str, **facts: object) -> Reply:
+    body = json.dumps({"code": code, "detail": "said", "facts": facts}).encode()
+    kind = {"Content-Type": "application/problem+json"}
+    return lambda handler: send(handler, status, kind, body)
+
+
+def hang(handler: BaseHTTPRequestHandler) -> None:
+    """Until the client goes away."""
+    server: Scripted = handler.server  # type: ignore[assignment]
+    assert handler.rfile.read(1) == b""
+    server.hung_up.set()
+
+
+@pytest.fixture
+def served() -> Iterator[Callable[..., Scripted]]:
+    servers: list[Scripted] = []
+
+    def serve(*replies: Reply) -> Scripted:
+        server = Scripted(*replies)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        servers.append(server)
+        return server
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+class Lines:
+    """An attempt's log."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+
+    def info(self, event: str, **facts: Any) -> None:
+        self.lines.append((event, facts))
+
+    warning = error = info
+
+
+def task_of(
+    url: str, store: Path, check: Callable[[], None] = lambda: None, **config: Any
+) -> TaskContext:
+    settings = Config.model_validate({"sql": "select * from input_0"} | config)
+    task = operator_task(settings, BLOCKS, store, outputs=("answer",), check=check)
+    return replace(task, query=lambda: QueryEndpoint(url, SECRET), log=Lines())
+
+
+def left(store: Path) -> list[Path]:
+    return [path for path in store.rglob("*") if path.is_file()]
+
+
+def test_a_busy_service_is_asked_again_when_it_says(
+    served: Callable[..., Scripted], tmp_path: Path
+) -> None:
+    server = served(
+        problem(429, "too_many_queries", retry_after_s=0.01),
+        problem(503, "unavailable", retry_after_s=0.01),
+        answer(stream_of(ROWS)),
+    )
+    task = task_of(server.url, tmp_path)
+    result = QueryExport().run(task)
+    assert result.outputs[0].row_count == 10
+    assert [asked[0] for asked in server.asked] == ["/v1/task/query"] * 3
+    assert server.asked[0][1] == f"Bearer {SECRET}"
+    assert server.asked[0][2] == {"sql": "select * from input_0", "format": "arrow"} | {
+        "page_rows": 10_000
+    }
+    log: Any = task.log
+    assert [facts["code"] for _, facts in log.lines] == ["too_many_queries", "unavailable"]
+
+
+def test_waiting_ends_with_the_task(served: Callable[..., Scripted], tmp_path: Path) -> None:
+    server = served(problem(429, "too_many_queries", retry_after_s=3600))
+    calls = iter(range(1_000))
+
+    def check() -> None:
+        if next(calls) > 3:
+            raise TaskCanceled("canceled on request")
+
+    with pytest.raises(TaskCanceled):
+        QueryExport().run(task_of(server.url, tmp_path, check))
+
+
+def test_a_query_that_runs_ends_with_the_task(
+    served: Callable[..., Scripted], tmp_path: Path
+) -> None:
+    server = served(hang)
+
+    def check() -> None:
+        if server.asked:
+            raise TaskCanceled("canceled on request")
+
+    started = time.monotonic()
+    with pytest.raises(TaskCanceled):
+        QueryExport().run(task_of(server.url, tmp_path, check))
+    assert time.monotonic() - started < 10
+    assert server.hung_up.wait(10), "the service was not told"
+
+
+WHOLE = stream_of(ROWS)
+TWICE = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+PAUSE = pa.table({"pause": pa.array([(0, 1, 0)], pa.month_day_nano_interval())})
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        # The bytes end early: at a batch's end even Arrow would not notice.
+        (answer(WHOLE[:-100], Content_Length=str(len(WHOLE))), Unavailable),
+        (answer(WHOLE[:-8], Content_Length=str(len(WHOLE))), Unavailable),
+        # Other rows than were said.
+        (answer(stream_of(ROWS.slice(0, 4))), Unavailable),
+        (answer(stream_of(TWICE), rows=1), InvalidQuery),
+        (answer(stream_of(PAUSE), rows=1), InvalidQuery),
+        (answer(WHOLE, truncated="true"), QueryTooLarge),
+        (problem(422, "query_too_large"), QueryTooLarge),
+        (problem(422, "invalid_query"), InvalidQuery),
+    ],
+    ids=[
+        "short",
+        "without its end",
+        "fewer rows",
+        "one name twice",
+        "no type of Parquet",
+        "truncated",
+        "too large",
+        "refused",
+    ],
+)
+def test_part_of_an_answer_is_never_an_output(
+    reply: Reply, error: type[Exception], served: Callable[..., Scripted], tmp_path: Path
+) -> None:
+    with pytest.raises(error) as caught:
+        QueryExport().run(task_of(served(reply).url, tmp_path))
+    assert type(caught.value) is error
+    assert left(tmp_path) == []
+
+
+def test_part_of_a_csv_is_never_an_output(served: Callable[..., Scripted], tmp_path: Path) -> None:
+    server = served(answer(b"a\n1\n", rows=3, Content_Length="100"))
+    with pytest.raises(Unavailable):
+        QueryExport().run(task_of(server.url, tmp_path, format="csv"))
+    assert left(tmp_path) == []
+
+
+def test_a_service_that_speaks_another_language_is_unavailable(
+    served: Callable[..., Scripted], tmp_path: Path
+) -> None:
+    server = served(lambda handler: send(handler, 502, {}, b"<html>"), answer(WHOLE))
+    task = replace(task_of(server.url, tmp_path), check=lambda: None)
+    assert QueryExport().run(task).outputs[0].row_count == 10
+    assert len(server.asked) == 2
+
+
+def test_a_certificate_of_nobody_we_know_gets_no_token(exporter: Exporter, tmp_path: Path) -> None:
+    endpoint = QueryEndpoint(exporter.service.url, SECRET)
+    with pytest.raises(Unavailable) as caught, endpoint.stream("select 1", "arrow", 10):
+        pass
+    assert SECRET not in str(caught.value)
+
+
+def test_the_token_is_shown_nowhere(served: Callable[..., Scripted], tmp_path: Path) -> None:
+    task = task_of(served(problem(422, "invalid_query")).url, tmp_path)
+    assert SECRET not in repr(task.query())
+    with pytest.raises(InvalidQuery) as caught:
+        QueryExport().run(task)
+    log: Any = task.log
+    assert SECRET not in f"{caught.value!r} {caught.value.facts} {log.lines}"
+
+
+def test_a_partition_that_has_no_blocks_has_its_own_key(
+    served: Callable[..., Scripted], tmp_path: Path
+) -> None:
+    task = task_of(served(answer(WHOLE)).url, tmp_path)
+    day = task.inputs[0].model_copy(
+        update={"start": None, "end": None, "partition_key": "2024-05-01"}
+    )
+    (commit,) = QueryExport().run(replace(task, inputs=(day,))).outputs
+    assert (commit.partition_key, commit.start) == ("2024-05-01", None)
+    asking = replace(task, inputs=(day,), config=Config(sql="select $end from input_0"))
+    with pytest.raises(InvalidConfig, match="2024-05-01"):
+        QueryExport().run(asking)
+
+
+def test_a_worker_without_a_query_service_says_so(tmp_path: Path) -> None:
+    task = operator_task(Config(sql="select 1"), BLOCKS, tmp_path, outputs=("answer",))
+    with pytest.raises(InvalidConfig, match="no query service"):
+        QueryExport().run(task)
