@@ -156,6 +156,8 @@ class Pipeline:
         """Every published dataset, in one look, as the query service would find it."""
         seen: Seen = {}
         for name, uris in (await published_files(self.plane)).items():
+            if not uris:
+                continue
             contents = [json.loads(self.plane.me.store.get(uri)) for uri in uris]
             seen[name] = {(c["range"][0], c["range"][1]): c for c in contents}
         return seen
