@@ -7,6 +7,7 @@ import io
 import json
 import math
 import mmap
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
@@ -63,10 +64,10 @@ VALUES: list[tuple[str, Any, str | None, Any]] = [
     ("NULL", None, "", None),
     ("true", True, "true", True),
     ("18446744073709551615::UBIGINT", 2**64 - 1, None, 2**64 - 1),
-    (f"{MAX_HUGEINT}::HUGEINT", str(MAX_HUGEINT), None, str(MAX_HUGEINT)),
-    (f"'{2**128 - 1}'::UHUGEINT", str(2**128 - 1), None, str(2**128 - 1)),
+    ("-" + "9" * 38 + "::HUGEINT", "-" + "9" * 38, None, -int("9" * 38)),
+    ("'" + "9" * 38 + "'::UHUGEINT", "9" * 38, None, int("9" * 38)),
     (f"'{2**256 - 1}'::BIGNUM", str(2**256 - 1), None, str(2**256 - 1)),
-    ("sum(5)", "5", None, "5"),
+    ("sum(5)", "5", None, 5),
     (f"'{'9' * 38}'::DECIMAL(38,0)", "9" * 38, None, int("9" * 38)),
     ("0.10::DECIMAL(4,2)", "0.10", None, Decimal("0.10")),
     ("0.1::DOUBLE", 0.1, None, 0.1),
@@ -87,7 +88,7 @@ VALUES: list[tuple[str, Any, str | None, Any]] = [
     ("'101'::BIT", "101", None, "101"),
     ("'a'::ENUM('a', 'b')", "a", None, "a"),
     (f"'{ID}'::UUID", ID, None, ID),
-    ("[1::HUGEINT, NULL]", ["1", None], '["1",null]', ["1", None]),
+    ("[1::HUGEINT, NULL]", ["1", None], '["1",null]', [1, None]),
     ("[1.5::DOUBLE, 'nan'::DOUBLE]", [1.5, "NaN"], '[1.5,"NaN"]', None),
     ("[1, 2]::INTEGER[2]", [1, 2], "[1,2]", [1, 2]),
     (
@@ -96,7 +97,7 @@ VALUES: list[tuple[str, Any, str | None, Any]] = [
         '{"a b":"1 day","c":["0xab"]}',
         {"a b": "1 day", "c": [b"\xab"]},
     ),
-    ("MAP {'k': 1::UHUGEINT}", {"k": "1"}, '{"k":"1"}', [("k", "1")]),
+    ("MAP {'k': 1::UHUGEINT}", {"k": "1"}, '{"k":"1"}', [("k", 1)]),
     ("union_value(a := 5)", "5", None, "5"),
     ("'{\"a\": 1}'::JSON", '{"a": 1}', None, '{"a": 1}'),
 ]
@@ -119,6 +120,20 @@ def test_a_value_is_the_same_in_every_format(
         assert found["seven"].to_pylist() == [7]
         if as_arrow is not None:
             assert found["v"].to_pylist() == [as_arrow]
+
+
+@pytest.mark.parametrize(
+    "value", [f"{MAX_HUGEINT}::HUGEINT", f"'{2**128 - 1}'::UHUGEINT"], ids=["signed", "unsigned"]
+)
+def test_more_than_38_digits_are_refused_where_they_would_be_rounded(
+    database: duckdb.DuckDBPyConnection, value: str
+) -> None:
+    digits = re.sub(r"\D", "", value.partition("::")[0])
+    assert json.loads(sent(database, f"SELECT {value}")[1][0]) == [[digits]]
+    for form in ("arrow", "parquet"):
+        with pytest.raises((duckdb.Error, OSError), match=r"DECIMAL\(38,0\)"):
+            table(database, f"SELECT {value} AS v", form)
+        assert table(database, f"SELECT ({value})::VARCHAR AS v", form)["v"].to_pylist() == [digits]
 
 
 def test_columns_keep_the_types_that_the_statement_gave_them(

@@ -113,7 +113,7 @@ def _query(home: Home, settings: Settings, instance: Instance) -> None:
             find_user=QueryUsers(home).find,
             on_ready=_ready(home, "query"),
             capacity=Capacity(
-                children=asked.concurrency,
+                concurrency=asked.concurrency,
                 max_waiting=asked.max_waiting,
                 per_caller=asked.per_user,
                 limits=Limits(

@@ -20,6 +20,7 @@ _TIMESTAMPS = frozenset({"timestamp", "timestamp_s", "timestamp_ms", "timestamp_
 _ZONED = "timestamp with time zone"
 NESTED = frozenset({"list", "array", "struct", "map"})
 FLOATS = frozenset({"float", "double"})
+_WIDE = frozenset({"hugeint", "uhugeint"})
 # What Arrow and Parquet have too, value for value.
 _IN_ARROW = (
     _NUMBERS
@@ -46,7 +47,7 @@ def for_json(value: str, kind: DuckDBPyType) -> str:
             utc = f"replace(CAST({value} AT TIME ZONE 'UTC' AS VARCHAR), ' ', 'T') || '+00:00'"
             return f"CASE WHEN isfinite({value}) THEN {utc} ELSE CAST({value} AS VARCHAR) END"
         case name if name in NESTED:
-            return for_arrow(value, kind)
+            return _cast(value, kind, "VARCHAR")
         case _:
             return f"CAST({value} AS VARCHAR)"
 
@@ -66,17 +67,25 @@ def for_csv(value: str, kind: DuckDBPyType) -> str:
 
 
 def for_arrow(value: str, kind: DuckDBPyType) -> str:
-    """The value, or its text where Arrow would round it or Parquet has no type for it."""
-    carried = _carried(kind)
+    """The value, or its text where Arrow would round it or Parquet has no type for it. A sum of
+    integers has 128 bits: a decimal, which is refused beyond 38 digits and never rounded."""
+    return _cast(value, kind, "DECIMAL(38, 0)")
+
+
+def _cast(value: str, kind: DuckDBPyType, wide: str) -> str:
+    carried = _carried(kind, wide)
     return value if carried == str(kind) else f"CAST({value} AS {carried})"
 
 
-def _carried(kind: DuckDBPyType) -> str:
+def _carried(kind: DuckDBPyType, wide: str) -> str:
+    """`wide`: as what integers of 128 bits are carried."""
     if kind.id in _IN_ARROW:
         return str(kind)
+    if kind.id in _WIDE:
+        return wide
     if kind.id not in NESTED:
         return "VARCHAR"
-    inner = [(name, _carried(child)) for name, child in kind.children if name != "size"]
+    inner = [(name, _carried(child, wide)) for name, child in kind.children if name != "size"]
     match kind.id:
         case "list":
             return f"{inner[0][1]}[]"

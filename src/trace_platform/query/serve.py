@@ -45,7 +45,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    children: int = 2
+    concurrency: int = 2
     max_waiting: int = 16
     per_caller: int = 8
     limits: Limits = field(default_factory=Limits)
@@ -64,11 +64,15 @@ async def serve(
     capacity = capacity or Capacity()
     places.scratch.mkdir(parents=True, exist_ok=True)
     dispatcher = DispatcherClient(places.dispatcher_url, service_token, places.ca)
-    admission = Admission(capacity.children, capacity.max_waiting, capacity.per_caller)
-    connections = KeptConnections(places.data, keep=capacity.children) if places.data else None
+    admission = Admission(capacity.concurrency, capacity.max_waiting, capacity.per_caller)
+    connections = KeptConnections(places.data, keep=capacity.concurrency) if places.data else None
     service = QueryService(
+        # One more than run at once: it stands ready while another opens its next database.
         pool=ChildPool(
-            capacity.children, capacity.limits, readable=places.readable, scratch=places.scratch
+            capacity.concurrency + 1,
+            capacity.limits,
+            readable=places.readable,
+            scratch=places.scratch,
         ),
         admission=admission,
         sources=Sources(
