@@ -129,7 +129,7 @@ def _relation(one: Resolved, tables: HotTables, store: ObjectStore) -> Relation:
     hot = tables.columns(one.version)
     if not hot:
         return _cold(one, store)
-    _refuse_gap(one, tables.seam(one.version))
+    refuse_gap(one, tables.seam(one.version))
     cold = _columns(one) if one.files else []
     known = {column.name for column in cold}
     return Relation(
@@ -144,7 +144,7 @@ def _relation(one: Resolved, tables: HotTables, store: ObjectStore) -> Relation:
     )
 
 
-def _refuse_gap(one: Resolved, seam: int | None) -> None:
+def refuse_gap(one: Resolved, seam: int | None) -> None:
     """Rows that have left the table are in files, unless these were rolled back: an answer without
     them would be wrong, and nobody would notice."""
     held = held_by(one.files)

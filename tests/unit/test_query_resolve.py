@@ -1,0 +1,163 @@
+"""What names stand for: what is published for a user, exactly what the token grants for a task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from trace_platform.domain.errors import InvalidQuery, RangeNotReady, UnknownDataset
+from trace_platform.query.callers import Allowance, Caller, User
+from trace_platform.query.dispatcher_client import DispatcherClient
+from trace_platform.query.messages import Reference
+from trace_platform.query.resolve import Resolved, resolve
+from trace_platform.query.run_query import refuse_gap
+from trace_platform.wire.query import DatasetRef, ResolvedDataset
+from trace_platform.wire.task_token import GrantedDataset, TaskClaims
+
+ID = UUID(int=7)
+
+
+def dataset(n: int, name: str | None = None, **facts: Any) -> ResolvedDataset:
+    return ResolvedDataset(
+        name=name, dataset_uuid=UUID(int=n), dataset_version=UUID(int=100 + n), **facts
+    )
+
+
+class Known:
+    """Of the Dispatcher: these datasets, by name and by generation."""
+
+    def __init__(self, *datasets: ResolvedDataset) -> None:
+        self._datasets = datasets
+        self.asked: list[DatasetRef] = []
+
+    async def resolve(self, refs: Sequence[DatasetRef]) -> list[ResolvedDataset]:
+        self.asked += refs
+        return [self._find(ref) for ref in refs]
+
+    def _find(self, ref: DatasetRef) -> ResolvedDataset:
+        for each in self._datasets:
+            if ref.name == each.name or ref.dataset_version == each.dataset_version:
+                return each
+        raise UnknownDataset(f"there is no dataset {ref.name!r}", name=ref.name, suggestions=["b"])
+
+
+def found(
+    known: Known, caller: Caller, *references: Reference, at: str | None = None
+) -> list[Resolved]:
+    return asyncio.run(resolve(references, caller, at, cast(DispatcherClient, known)))
+
+
+def ref(name: str, **pin: Any) -> Reference:
+    return Reference(view=name, name=name, **pin)
+
+
+def user(*pii: str) -> Caller:
+    return Allowance().user(User("ann", frozenset(pii)))
+
+
+def task(*grants: GrantedDataset) -> Caller:
+    claims = TaskClaims(
+        iss="",
+        aud="",
+        sub="",
+        iat=0,
+        exp=0,
+        jti="",
+        org_id=ID,
+        task_id=ID,
+        attempt=1,
+        datasets=list(grants),
+        read_prefixes=[],
+        write_prefixes=[],
+    )
+    return Allowance().task(claims)
+
+
+def grant(n: int, **facts: Any) -> GrantedDataset:
+    return GrantedDataset(
+        dataset_uuid=UUID(int=n),
+        dataset_version=UUID(int=100 + n),
+        alias=f"input_{n}",
+        **facts,
+    )
+
+
+def test_a_moment_of_the_request_is_for_names_that_are_not_pinned() -> None:
+    known = Known(dataset(1, "a"), dataset(2, "b"), dataset(3, "c"))
+    found(known, user(), ref("a"), ref("b", version="abcd"), ref("c", at="now"), at="then")
+    assert [(r.name, r.version, r.at) for r in known.asked] == [
+        ("a", None, "then"),
+        ("b", "abcd", None),
+        ("c", None, "now"),
+    ]
+
+
+def test_a_name_that_nobody_has_is_refused_at_its_place() -> None:
+    with pytest.raises(InvalidQuery, match="no dataset 'x'") as refused:
+        found(Known(dataset(1, "a")), user(), ref("a"), ref("x", line=3, column=9))
+    assert refused.value.facts == {"name": "x", "suggestions": ["b"], "line": 3, "column": 9}
+
+
+@pytest.mark.parametrize(
+    ("grants", "masked"), [((), ("email",)), (("other",), ("email",)), (("a",), ()), (("*",), ())]
+)
+def test_personal_columns_are_masked_unless_granted(
+    grants: tuple[str, ...], masked: tuple[str, ...]
+) -> None:
+    [one] = found(Known(dataset(1, "a", pii=["email"])), user(*grants), ref("a"))
+    assert one.masked == masked
+    assert one.shown_pii == ([] if masked else ["email"])
+
+
+def test_a_task_reads_the_files_of_its_token_and_no_others() -> None:
+    known = Known(dataset(1, "a", files=["s3://x/1", "s3://x/2"]), dataset(2, files=["s3://y/1"]))
+    caller = task(grant(1, files=["s3://x/2"], filter={"n": 1}), grant(2))
+    by_alias, by_name, none = found(known, caller, ref("input_1"), ref("a"), ref("input_2"))
+    for each in (by_alias, by_name):
+        assert (list(each.files), each.where) == (["s3://x/2"], {"n": 1})
+    # No file lies in the task's range: that is none, and not all.
+    assert list(none.files) == []
+
+
+def test_a_task_that_was_granted_a_whole_dataset_reads_it_as_it_is_now() -> None:
+    known = Known(dataset(1, files=["s3://x/1", "s3://x/2"]))
+    [one] = found(known, task(grant(1, whole=True)), ref("input_1"))
+    assert list(one.files) == ["s3://x/1", "s3://x/2"]
+
+
+def test_a_task_reads_nothing_else() -> None:
+    known = Known(dataset(1, "a"), dataset(2, "b"))
+    with pytest.raises(InvalidQuery, match="does not grant 'b'") as refused:
+        found(known, task(grant(1)), ref("b", line=1, column=6))
+    assert refused.value.hint == "it grants input_1, a"
+    for reference, at in ((ref("a", version="abcd"), None), (ref("a"), "2026-01-01T00:00:00Z")):
+        with pytest.raises(InvalidQuery, match="versions that its token grants"):
+            found(known, task(grant(1)), reference, at=at)
+
+
+@pytest.mark.parametrize(
+    ("files", "seam", "gap"),
+    [
+        ([(0, 9), (10, 19)], 20, None),
+        ([(0, 9), (10, 19)], 15, None),
+        ([(0, 9)], 20, "10-19"),
+        ([(0, 9), (15, 19)], 20, "10-14"),
+        ([], 20, None),
+        ([(0, 9)], None, None),
+        ([(30, 39)], 20, None),
+    ],
+)
+def test_blocks_that_are_neither_in_the_table_nor_in_files_are_not_left_out_silently(
+    files: list[tuple[int, int]], seam: int | None, gap: str | None
+) -> None:
+    uris = [f"s3://b/x/blocks_{start}_{end}.parquet" for start, end in files]
+    one = Resolved(ref("tip"), dataset(1, "tip", files=uris, table=True))
+    if gap is None:
+        refuse_gap(one, seam)
+        return
+    with pytest.raises(RangeNotReady, match=f"blocks {gap} of 'tip'"):
+        refuse_gap(one, seam)
