@@ -88,11 +88,11 @@ def grant(n: int, **facts: Any) -> GrantedDataset:
 
 def test_a_moment_of_the_request_is_for_names_that_are_not_pinned() -> None:
     known = Known(dataset(1, "a"), dataset(2, "b"), dataset(3, "c"))
-    found(known, user(), ref("a"), ref("b", version="abcd"), ref("c", at="now"), at="then")
+    found(known, user(), ref("a"), ref("b", version="abcd"), ref("c", at="later"), at="then")
     assert [(r.name, r.version, r.at) for r in known.asked] == [
         ("a", None, "then"),
         ("b", "abcd", None),
-        ("c", None, "now"),
+        ("c", None, "later"),
     ]
 
 
