@@ -298,7 +298,86 @@ def test_who_saw_personal_columns_is_on_record_before_the_answer(service: QueryS
     answer = ask(service, "select person from people", token).json()
     [record] = [r for r in service.dispatcher.history if str(r.query_id) == answer["query_id"]]
     assert (record.caller, record.kind) == ("nurse", "user")
-    assert record.pii == {"people": ["person", "age"]}
+    assert record.pii == {"people": ["age", "person"]}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select error(string_agg(person, ',')) from people",
+        "select cast(string_agg(person, ',') as int) from people",
+    ],
+)
+def test_an_error_that_shows_personal_values_is_on_record_before_it_is_seen(
+    service: QueryService, sql: str
+) -> None:
+    token = QueryUsers(service.home).add(f"prober{len(sql)}", pii=["people"])
+    seen = len(service.dispatcher.history)
+    answer = ask(service, sql, token)
+    assert answer.status_code == 422
+    assert "Ann" in answer.text
+    [record] = [r for r in service.dispatcher.history[seen:] if r.caller == f"prober{len(sql)}"]
+    assert (record.error, record.pii) == ("invalid_query", {"people": ["age", "person"]})
+    assert "Ann" not in ask(service, sql).text
+
+
+def test_what_was_kept_opens_to_no_other_token_or_grant(service: QueryService) -> None:
+    users = QueryUsers(service.home)
+    token = users.add("keeper", pii=["people"])
+    export = ask(service, "select person from people", token, format="parquet").json()
+    paged = ask(service, "select person from people", token, page_rows=1).json()
+
+    def statuses(token: str) -> list[int]:
+        with service.client(token=token) as client:
+            return [client.get(link).status_code for link in (export["link"], paged["next"])]
+
+    assert statuses(token) == [200, 200]
+    users.grant("keeper", [])
+    assert statuses(token) == [404, 404], "a grant that is gone"
+    users.grant("keeper", ["people"])
+    assert statuses(token) == [200, 200]
+    users.remove("keeper")
+    assert statuses(users.add("keeper", pii=["people"])) == [404, 404], "another of that name"
+
+
+def test_odd_names_and_moments_are_refused_and_cost_no_child(service: QueryService) -> None:
+    before = children_of(service)
+    for sql in (
+        f"select * from {'a' * 600}",
+        "from blocks at (timestamp => timestamp '0001-01-01 00:00:00+10:00')",
+        "from blocks at (timestamp => '9999-12-31T23:59:59-10:00')",
+    ):
+        assert ask(service, sql).status_code == 422, sql
+    with service.client() as client:
+        for name in ("%2e%2e", "a.b", "Ünïcode", "a" * 200):
+            assert client.get(f"/v1/datasets/{name}").status_code in (404, 405, 422), name
+    assert children_of(service) == before
+
+
+def test_masked_columns_are_named_in_headers_whatever_their_letters(
+    service: QueryService, tmp_path: Path
+) -> None:
+    rows = pa.table({"имя": ["x"], "n": [1]})
+    service.publish("odd", [write(tmp_path / "odd.parquet", rows)], pii=["имя"])
+    answer = ask(service, "from odd", format="csv")
+    assert answer.headers["X-Trace-Masked"] == "odd.%D0%B8%D0%BC%D1%8F"
+    assert answer.text.splitlines() == ["имя,n", "***,1"]
+
+
+def test_answers_that_nobody_reads_to_the_end_leave_nothing_open(
+    service: QueryService, eventually: Any
+) -> None:
+    process = psutil.Process(service.pid)
+    sql = "select repeat('x', 1000) || i from range(40000) r(i)"
+    ask(service, sql, format="csv")
+    open_files = process.num_fds()
+    for _ in range(5):
+        with (
+            service.client() as client,
+            client.stream("POST", "/v1/query", json={"sql": sql, "format": "csv"}) as answer,
+        ):
+            assert answer.status_code == 200
+    eventually(lambda: process.num_fds() <= open_files, "their files are closed")
 
 
 def test_history_has_the_hash_and_never_the_statement(

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -42,6 +44,23 @@ def test_the_facts_are_those_of_the_file(tmp_path: Path) -> None:
     assert facts.sha256 == hashlib.sha256(body).hexdigest()
     assert facts.rows == 15
     assert pq.read_table(tmp_path / "data/out/x.parquet")["n"].to_pylist() == list(range(15))
+
+
+def test_rows_that_are_not_a_number_are_found(tmp_path: Path) -> None:
+    """Statistics without them would have readers skip them."""
+    schema = pa.schema([("n", pa.int64()), ("d", pa.float64()), ("f", pa.float32())])
+    rows = pa.table({"n": [1, 2], "d": [1.0, math.nan], "f": [1.0, math.nan]}, schema)
+    with ParquetFile(LocalStore(str(tmp_path)), PREFIX, "x.parquet", schema, frozenset()) as file:
+        for batch in rows.to_batches():
+            file.write(batch)
+        file.close()
+    path = str(tmp_path / "data/out/x.parquet")
+    with duckdb.connect() as connection:
+        for condition in ("isnan(d)", "d > 5", "NOT d <= 1", "isnan(f)", "f > 2"):
+            query = f"SELECT n FROM read_parquet(?) WHERE {condition}"
+            assert connection.execute(query, [path]).fetchall() == [(2,)], condition
+    statistics = pq.read_metadata(path).row_group(0).column(0).statistics
+    assert (statistics.min, statistics.max) == (1, 2), "others can still be skipped"
 
 
 def test_a_file_without_rows_still_has_its_columns(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ class Crowd:
         self.inside: list[str] = []
 
     async def query(self, caller: str) -> None:
-        async with self.admission.place(caller):
+        async with self.admission.place(caller, is_task=caller.startswith("task:")):
             self.inside.append(caller)
             await self.go.wait()
 
@@ -92,5 +92,18 @@ def test_one_that_is_cancelled_gives_its_place_back(which: int) -> None:
         await tasks[1 - which]
         await asyncio.gather(*crowd.come("a", "b"))
         assert crowd.admission.running == 0
+
+    asyncio.run(scenario())
+
+
+def test_tasks_leave_a_place_to_users() -> None:
+    async def scenario() -> None:
+        crowd = Crowd(Admission(running=2, waiting=10))
+        tasks = crowd.come("task:1", "task:2", "task:3", "ann")
+        await settled()
+        assert crowd.inside == ["task:1", "ann"]
+        crowd.go.set()
+        await asyncio.gather(*tasks)
+        assert (crowd.admission.running, crowd.admission.waiting) == (0, 0)
 
     asyncio.run(scenario())

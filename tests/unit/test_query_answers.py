@@ -6,13 +6,24 @@ import asyncio
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
 
-from trace_platform.domain.errors import Conflict, NotFound, QueryCanceled, QueryTooLarge
+from trace_platform.domain.errors import (
+    Conflict,
+    NotFound,
+    QueryCanceled,
+    QueryTooLarge,
+    TooManyQueries,
+)
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.query import spool as spools
+from trace_platform.query.answering import Answering
+from trace_platform.query.callers import Allowance, User
 from trace_platform.query.exports import Exports
 from trace_platform.query.pages import Pages
 from trace_platform.query.running import Running
@@ -28,13 +39,19 @@ def spooled(folder: Path, *chunks: bytes) -> Spool:
     return spool
 
 
+def chunk(spool: Spool, number: int) -> bytes:
+    return b"".join(spool.chunk(number))
+
+
 def test_a_spool_gives_back_what_it_got_from_memory_and_from_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spools, "_IN_MEMORY_BYTES", 10)
     spool = spooled(tmp_path, b"first", b"the second is longer", b"")
-    assert [spool.chunk(n) for n in range(3)] == [b"first", b"the second is longer", b""]
+    assert [chunk(spool, n) for n in range(3)] == [b"first", b"the second is longer", b""]
+    assert [spool.chunk_size(n) for n in range(3)] == [5, 20, 0]
     assert b"".join(spool.read()) == b"firstthe second is longer"
+    spool.close()
     assert os.listdir(tmp_path) == []
 
 
@@ -46,47 +63,89 @@ def test_a_spool_takes_only_so_much(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_pages_follow_each_other_and_are_their_callers_alone(tmp_path: Path) -> None:
+def test_readers_of_one_spool_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spools, "_READ_BYTES", 2)
+    spool = spooled(tmp_path, b"abcdef", b"123456")
+    turns = zip(spool.chunk(0), spool.chunk(1), strict=True)
+    assert list(turns) == [(b"ab", b"12"), (b"cd", b"34"), (b"ef", b"56")]
+    spool.close()
+
+
+def test_pages_are_their_keepers_alone(tmp_path: Path) -> None:
     pages = Pages()
-    rows, following = pages.first("ann", ID, spooled(tmp_path, b"[1]", b"[2]", b"[3]"))
-    assert (bytes(rows), following) == (b"[1]", f"/v1/query/{ID}/pages/2")
-    rows, following = pages.page("ann", ID, 2)
-    assert (bytes(rows), following) == (b"[2]", f"/v1/query/{ID}/pages/3")
-    rows, following = pages.page("ann", ID, 3)
-    assert (bytes(rows), following) == (b"[3]", None)
-    for caller, query_id, number in (("bob", ID, 2), ("ann", OTHER, 2), ("ann", ID, 4)):
+    pages.keep("ann", ID, spooled(tmp_path, b"[1]", b"[2]"))
+    assert chunk(pages.find("ann", ID, 2), 1) == b"[2]"
+    for keeper, query_id, number in (("bob", ID, 2), ("ann", OTHER, 2), ("ann", ID, 3)):
         with pytest.raises(NotFound, match=f"no page {number}"):
-            pages.page(caller, query_id, number)
+            pages.find(keeper, query_id, number)
+    # An id that another keeper chooses too is another query.
+    pages.keep("bob", ID, spooled(tmp_path, b"[8]", b"[9]"))
+    assert chunk(pages.find("ann", ID, 2), 1) == b"[2]"
     pages.close()
-
-
-@pytest.mark.parametrize("chunks", [(), (b"[]",)], ids=["none", "one"])
-def test_a_single_page_is_not_kept(tmp_path: Path, chunks: tuple[bytes, ...]) -> None:
-    pages = Pages()
-    rows, following = pages.first("ann", ID, spooled(tmp_path, *chunks))
-    assert (bytes(rows), following) == (b"[]", None)
-    with pytest.raises(NotFound):
-        pages.page("ann", ID, 1)
 
 
 def test_pages_are_forgotten_with_time_and_when_there_are_many(tmp_path: Path) -> None:
     now = 0.0
     pages = Pages(keep_s=60, most=2, clock=lambda: now)
     ids = [UUID(int=n) for n in range(3)]
+    pages.keep("bob", ids[0], spooled(tmp_path, b"[1]", b"[2]"))
     for each in ids:
-        pages.first("ann", each, spooled(tmp_path, b"[1]", b"[2]"))
+        pages.keep("ann", each, spooled(tmp_path, b"[1]", b"[2]"))
     with pytest.raises(NotFound):
-        pages.page("ann", ids[0], 2)
-    assert bytes(pages.page("ann", ids[2], 2)[0]) == b"[2]"
+        pages.find("ann", ids[0], 2)
+    assert pages.find("ann", ids[2], 2)
+    assert pages.find("bob", ids[0], 2), "one keeper's many are no other's loss"
     now = 60.0
     with pytest.raises(NotFound):
-        pages.page("ann", ids[2], 2)
+        pages.find("ann", ids[2], 2)
+
+
+def test_exports_of_one_caller_have_room_for_so_much(tmp_path: Path) -> None:
+    exports = Exports(LocalStore(str(tmp_path / "objects")), "trace-exports", max_bytes=10)
+    ids = [UUID(int=n) for n in range(3)]
+    for age, each in enumerate(reversed(ids)):
+        spool = spooled(tmp_path, b"12345")
+        exports.keep("ann", each, spool)
+        spool.close()
+        [file] = (tmp_path / "objects").rglob(f"{each}.parquet")
+        os.utime(file, (1_000 + age, 1_000 + age))
+    with pytest.raises(NotFound):
+        exports.open("ann", ids[2])
+    for each in ids[:2]:
+        exports.open("ann", each)[0].close()
+
+
+def test_an_answer_is_let_go_of_however_it_ends() -> None:
+    closed: list[str] = []
+    answering = Answering()
+    caller = Allowance().user(User("ann"))
+
+    async def refuse(_: Any) -> None:
+        raise OSError("the client is gone")
+
+    def begin() -> StreamingResponse:
+        return answering.answer(caller, iter([b"x"]), 1, "a/b", {}, lambda: closed.append("x"))
+
+    async def scenario() -> None:
+        held = [begin() for _ in range(16)]
+        with pytest.raises(TooManyQueries, match="16 answers"):
+            begin()
+        assert closed == ["x"]
+        for each in held:
+            with pytest.raises(ClientDisconnect):
+                await each({"type": "http", "asgi": {"spec_version": "2.4"}}, refuse, refuse)
+        assert closed == ["x"] * 17
+        begin()
+
+    asyncio.run(scenario())
 
 
 def test_an_export_is_its_callers_until_it_is_swept(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path / "objects"))
     exports = Exports(store, "trace-exports")
-    until = exports.keep("ann", ID, spooled(tmp_path, b"PAR1", b"rows"))
+    spool = spooled(tmp_path, b"PAR1", b"rows")
+    until = exports.keep("ann", ID, spool)
+    spool.close()
     assert timedelta(hours=23) < until - datetime.now(UTC) <= timedelta(days=1)
     stream, size = exports.open("ann", ID)
     with stream:

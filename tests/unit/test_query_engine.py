@@ -139,6 +139,17 @@ def test_columns_that_were_not_brought_are_not_needed(box: Box) -> None:
     assert box.answer(sql, relation) == [[3, "cold1,hot2,hot3"]]
 
 
+def test_columns_that_none_of_the_files_has_are_null(box: Box) -> None:
+    later = [*COLUMNS, Column("later", "BIGINT")]
+    sql = "SELECT block_number, later FROM t"
+    files = box.cold(1)
+    assert box.answer(sql, Relation(view="t", files=files, columns=later, mixed=True)) == [
+        [1, None]
+    ]
+    emptied = table(files, columns=later, hot_columns=[*HOT_COLUMNS, Column("later", "BIGINT")])
+    assert box.answer(sql, emptied) == [[1, None]]
+
+
 def test_a_table_without_rows_has_its_columns(box: Box) -> None:
     done = box.run("SELECT * FROM t", table())
     assert (done.row_count, [each.type for each in done.columns]) == (

@@ -40,7 +40,7 @@ class Known:
 
     def _find(self, ref: DatasetRef) -> ResolvedDataset:
         for each in self._datasets:
-            if ref.name == each.name or ref.dataset_version == each.dataset_version:
+            if (ref.name or ref.dataset_version) in (each.name, each.dataset_version):
                 return each
         raise UnknownDataset(f"there is no dataset {ref.name!r}", name=ref.name, suggestions=["b"])
 
@@ -127,6 +127,19 @@ def test_a_task_that_was_granted_a_whole_dataset_reads_it_as_it_is_now() -> None
     known = Known(dataset(1, files=["s3://x/1", "s3://x/2"]))
     [one] = found(known, task(grant(1, whole=True)), ref("input_1"))
     assert list(one.files) == ["s3://x/1", "s3://x/2"]
+
+
+def test_an_alias_is_the_tasks_own_word() -> None:
+    known = Known(dataset(0, "input_1", files=["s3://other/1"]), dataset(1, files=["s3://own/1"]))
+    [one] = found(known, task(grant(0, whole=True), grant(1, whole=True)), ref("input_1"))
+    assert list(one.files) == ["s3://own/1"]
+
+
+def test_a_task_may_have_more_inputs_than_are_resolved_at_once() -> None:
+    many = range(150)
+    known = Known(*(dataset(n, files=[f"s3://x/{n}"]) for n in many))
+    [one] = found(known, task(*(grant(n, whole=True) for n in many)), ref("input_149"))
+    assert list(one.files) == ["s3://x/149"]
 
 
 def test_a_task_reads_nothing_else() -> None:

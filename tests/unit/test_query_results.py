@@ -98,6 +98,17 @@ VALUES: list[tuple[str, Any, str | None, Any]] = [
         {"a b": "1 day", "c": [b"\xab"]},
     ),
     ("MAP {'k': 1::UHUGEINT}", {"k": "1"}, '{"k":"1"}', [("k", 1)]),
+    ("{'size': 1, 'b': 2}", {"size": 1, "b": 2}, '{"size":1,"b":2}', {"size": 1, "b": 2}),
+    ("[{'size': 7}]", [{"size": 7}], '[{"size":7}]', [{"size": 7}]),
+    ("['infinity'::DATE]", ["infinity"], '["infinity"]', None),
+    ("['-infinity'::TIMESTAMP]", ["-infinity"], '["-infinity"]', None),
+    (
+        "[TIMESTAMP_NS '2024-02-29 01:02:03.123456789']",
+        ["2024-02-29 01:02:03.123456789"],
+        '["2024-02-29 01:02:03.123456789"]',
+        None,
+    ),
+    ("MAP {true: 1}", {"true": 1}, '{"true":1}', None),
     ("union_value(a := 5)", "5", None, "5"),
     ("'{\"a\": 1}'::JSON", '{"a": 1}', None, '{"a": 1}'),
 ]

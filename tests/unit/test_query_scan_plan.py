@@ -205,8 +205,9 @@ def test_planning_leaves_nothing_behind(planner: duckdb.DuckDBPyConnection) -> N
 
 # The answer over what is asked for is the answer over everything.
 
-TEXT = st.sampled_from(["", "a", "b", "é", "'", "\\", "\U0010ffff", "ab"])
-BLOBS = st.sampled_from([b"", b"\x00", b"a", b"'\\", b"\xff", b"\xff\xff", b"\xab\xcd"])
+# Also longer than any value of a stand-in.
+TEXT = st.sampled_from(["", "a", "b", "é", "'", "\\", "\U0010ffff", "ab", "x" * 300])
+BLOBS = st.sampled_from([b"", b"\x00", b"a", b"'\\", b"\xff", b"\xff\xff", b"\xab\xcd", b"z" * 100])
 SMALL = st.integers(0, 6)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "block_number": SMALL | st.just(2**32 - 1),
@@ -238,13 +239,16 @@ def literal(value: Any) -> str:
 @st.composite
 def predicates(draw: st.DrawFn, depth: int = 2) -> str:
     kind = draw(
-        st.sampled_from(["compare", "compare", "in", "null", "and", "or", "not", "between"])
+        st.sampled_from(["compare", "compare", "in", "null", "and", "or", "not", "between", "long"])
     )
     if depth and kind in ("and", "or"):
         inner = [draw(predicates(depth=depth - 1)) for _ in range(2)]
         return f"({f' {kind} '.join(inner)})"
     if depth and kind == "not":
         return f"NOT ({draw(predicates(depth=depth - 1))})"
+    if kind == "long":
+        name, function = draw(st.sampled_from([("h", "octet_length"), ("s", "strlen")]))
+        return f"{function}(a.{name}) > {draw(st.sampled_from([1, 64, 256]))}"
     name = draw(st.sampled_from(sorted(VALUES)))
     values = [literal(draw(VALUES[name])) for _ in range(3)]
     if kind == "null":
@@ -276,6 +280,8 @@ FORMS = [
     " WHERE a.i > 0 QUALIFY {p}",
     "SELECT a.u, (SELECT count(*) FROM t b WHERE b.u < a.u) FROM t a WHERE {p}",
     "SELECT a.u FROM t a JOIN f ON f.k = a.u WHERE {p}",
+    "SELECT (SELECT count(*) FROM t a WHERE {p}), (SELECT count(*) FROM t a WHERE a.u = 3)",
+    "SELECT a.u FROM t a WHERE a.u > 2 AND a.u NOT IN (SELECT a.u FROM t a WHERE {p})",
     "SELECT DISTINCT a.secret, a.ok FROM t a WHERE {p} EXCEPT SELECT 'x', b.ok FROM t b"
     " WHERE b.u = 3",
 ]
@@ -329,6 +335,29 @@ def answer(database: duckdb.DuckDBPyConnection, sql: str, rows: list[dict[str, A
         values = [value for row in rows for value in row.values()]
         database.execute(f"INSERT INTO rows VALUES {everything}", values)
     return sorted(map(repr, database.execute(sql).fetchall()))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "octet_length(h) > 64",
+        "length(s) > 64",
+        "strlen(s) > 256",
+        "s LIKE '%" + "x" * 300 + "%'",
+        "contains(s, '" + "x" * 300 + "')",
+        "bit_length(s) > 9000",
+    ],
+    ids=["octets", "letters", "bytes", "like", "contains", "bits"],
+)
+def test_values_may_be_longer_than_those_of_a_stand_in(
+    planner: duckdb.DuckDBPyConnection, condition: str
+) -> None:
+    scan = scan_of(
+        planner,
+        f"SELECT (SELECT count(*) FROM t WHERE {condition}), (SELECT count(*) FROM t WHERE u = 3)",
+    )
+    assert scan.filters == []
+    assert {"u", "h" if "(h)" in condition else "s"} <= set(scan.columns or TYPES)
 
 
 @given(rows=ROWS, form=st.sampled_from(FORMS), p=predicates(), q=predicates())

@@ -106,7 +106,8 @@ class QueryUsers:
             except FileNotFoundError:
                 continue
             if token:  # an empty file opens nothing
-                found.append((_digest(token), QueryUser(name, self._pii(name))))
+                pii = self._pii(name)
+                found.append((_digest(token), QueryUser(name, pii, _key(token, pii))))
         return found
 
     def _pii(self, name: str) -> frozenset[str]:
@@ -196,6 +197,10 @@ def _grants_file(folder: Path, name: str) -> Path:
 def _digest(token: str) -> bytes:
     # Of one length whatever was sent, so that comparing tells not even that.
     return sha256(token.encode(errors="replace")).digest()
+
+
+def _key(token: str, pii: Iterable[str]) -> str:
+    return sha256("\n".join([token, *sorted(pii)]).encode()).hexdigest()[:16]
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from trace_platform.dispatcher.query_columns import committed_columns
 from trace_platform.dispatcher.show_dataset import list_generations, show_dataset
 from trace_platform.dispatcher.survey_datasets import survey_datasets
 from trace_platform.dispatcher.trace_lineage import trace_lineage
+from trace_platform.domain.errors import UnknownDataset
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.state import overview, query_datasets, registry
 from trace_platform.wire.query import DatasetList, DatasetPage, DatasetSummary
@@ -46,15 +47,19 @@ async def summarize_datasets(state: Database, org_id: UUID) -> DatasetList:
 
 
 async def dataset_page(state: Database, bucket: str, org_id: UUID, named: str) -> DatasetPage:
-    """Raise UnknownDataset when nothing has that name. Each part is of a moment of its own."""
+    """Raise UnknownDataset when nothing is published under that name. Each part is of a moment of
+    its own."""
     detail = await show_dataset(state, bucket, org_id, named)
+    if detail.name is None:
+        raise UnknownDataset(f"there is no published dataset '{named}'")
     # By what it is called, so that the parts are of one dataset; a job may be called as `named`.
     label, version = detail.dataset, detail.dataset_version
     async with overview.snapshot(state) as tx:
         described = await query_datasets.described(tx, org_id, [version])
     return DatasetPage(
         columns=committed_columns(described[version]),
-        detail=detail,
+        # Where its rows lie is nothing for those who only query.
+        detail=detail.model_copy(update={"location": "", "table": None}),
         versions=(await list_generations(state, org_id, label)).versions,
         partitions=await list_partitions(
             state, org_id, label, None, None, str(version), None, _PARTITIONS

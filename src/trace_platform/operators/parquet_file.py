@@ -73,6 +73,7 @@ class ParquetFile:
             compression="zstd",
             compression_level=1,
             use_dictionary=self._use_dictionary,
+            write_statistics=_with_statistics(self._schema),
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -124,6 +125,15 @@ class ParquetFile:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise DiskFull(f"no space left to write {self._name}", hint="free some space") from None
+
+
+def _with_statistics(schema: pa.Schema) -> list[str]:
+    """Not of floats: the writer leaves NaN out of them, and readers would skip its rows."""
+    return [
+        field.name
+        for field in schema
+        if not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type)
+    ]
 
 
 class _HashingSink:

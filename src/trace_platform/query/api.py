@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import itertools
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
+from urllib.parse import quote
 from uuid import UUID
 
 import msgspec
 import structlog
 from fastapi import Depends, FastAPI, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
 
 from trace_platform.domain.errors import Unauthenticated
 from trace_platform.query import metrics
@@ -41,7 +42,7 @@ from trace_platform.wire.task_token import TokenVerifier
 log = structlog.get_logger()
 
 _CLIENT_WENT_AWAY = 499
-_SWEEP_EVERY_S = 600.0
+_SWEEP_EVERY_S = 60.0
 _MEDIA = {"arrow": "application/vnd.apache.arrow.stream", "csv": "text/csv; charset=utf-8"}
 _READ_BYTES = 1 << 20
 
@@ -90,7 +91,9 @@ def create_app(
         return Response(service.metrics.exposition(), media_type=metrics.CONTENT_TYPE)
 
     _queries(app, service, user, task)
-    _results(app, service, user)
+    _results(app, service, "/v1/query", user)
+    _results(app, service, "/v1/task/query", task)
+    _exports(app, service, user)
     _datasets(app, service, user)
     return app
 
@@ -131,26 +134,21 @@ def _queries(app: FastAPI, service: QueryService, user: Any, task: Any) -> None:
         return await service.sources.dispatcher.history(caller.name, limit)
 
 
-def _results(app: FastAPI, service: QueryService, user: Any) -> None:
-    @app.get("/v1/query/{query_id}/pages/{number}", responses={200: {"model": QueryPage}})
-    async def page(query_id: UUID, number: int, caller: Caller = user) -> Response:
-        rows, following = service.pages.page(caller.name, query_id, number)
-        return _json({"rows": rows, "next": following})
+def _results(app: FastAPI, service: QueryService, path: str, who: Any) -> None:
+    @app.get(path + "/{query_id}/pages/{number}", responses={200: {"model": QueryPage}})
+    async def page(query_id: UUID, number: int, caller: Caller = who) -> Response:
+        spool = service.pages.find(caller.keeper, query_id, number)
+        return _page(service, caller, {}, query_id, spool, number)
 
+
+def _exports(app: FastAPI, service: QueryService, user: Any) -> None:
     @app.get("/v1/exports/{query_id}")
     async def export(query_id: UUID, caller: Caller = user) -> Response:
-        stream, size = await asyncio.to_thread(service.exports.open, caller.name, query_id)
-
-        def parts() -> Any:
-            with stream:
-                while part := stream.read(_READ_BYTES):
-                    yield part
-
-        headers = {
-            "Content-Length": str(size),
-            "Content-Disposition": f'attachment; filename="{query_id}.parquet"',
-        }
-        return StreamingResponse(parts(), 200, headers, "application/vnd.apache.parquet")
+        stream, size = await asyncio.to_thread(service.exports.open, caller.keeper, query_id)
+        headers = {"Content-Disposition": f'attachment; filename="{query_id}.parquet"'}
+        parts = iter(lambda: stream.read(_READ_BYTES), b"")
+        media = "application/vnd.apache.parquet"
+        return service.answering.answer(caller, parts, size, media, headers, stream.close)
 
 
 def _datasets(app: FastAPI, service: QueryService, user: Any) -> None:
@@ -160,7 +158,7 @@ def _datasets(app: FastAPI, service: QueryService, user: Any) -> None:
 
     @app.get("/v1/datasets/{name}", dependencies=[user])
     async def dataset(
-        name: Annotated[str, Path(min_length=1, max_length=512)],
+        name: Annotated[str, Path(pattern="^[A-Za-z_][A-Za-z0-9_]{0,127}$")],
     ) -> DatasetPage:
         """Its columns, generations, partitions, where it comes from, whether it is up to date."""
         return await service.sources.dispatcher.dataset(name)
@@ -168,45 +166,78 @@ def _datasets(app: FastAPI, service: QueryService, user: Any) -> None:
 
 async def _answer(service: QueryService, caller: Caller, body: QueryRequest) -> Response:
     facts, spool = await service.answer(caller, body)
-    if body.format == "json":
-        rows, following = service.pages.first(caller.name, facts.query_id, spool)
-        return _json(facts.model_dump(mode="json") | {"rows": rows, "next": following})
-    if body.format == "parquet" and caller.kind == "user":
-        return await _export(service, caller, facts, spool)
-    return _stream(body, facts, spool)
+    try:
+        if body.format == "json":
+            return _first_page(service, caller, facts, spool)
+        if body.format == "parquet" and caller.kind == "user":
+            return await _export(service, caller, facts, spool)
+        return _whole(service, caller, body, facts, spool)
+    except BaseException:
+        spool.close()
+        raise
+
+
+def _first_page(service: QueryService, caller: Caller, facts: QueryFacts, spool: Spool) -> Response:
+    said = facts.model_dump(mode="json")
+    if not spool.chunks:
+        spool.write(b"[]")
+    if spool.chunks == 1:
+        return _page(service, caller, said, facts.query_id, spool, 1, spool.close)
+    service.pages.keep(caller.keeper, facts.query_id, spool)
+    return _page(service, caller, said, facts.query_id, spool, 1)
+
+
+def _page(
+    service: QueryService,
+    caller: Caller,
+    said: dict[str, Any],
+    query_id: UUID,
+    spool: Spool,
+    number: int,
+    close: Callable[[], None] = lambda: None,
+) -> Response:
+    """With rows that the child encoded copied in as they are."""
+    path = "/v1/query" if caller.kind == "user" else "/v1/task/query"
+    more = number < spool.chunks
+    said["next"] = f"{path}/{query_id}/pages/{number + 1}" if more else None
+    head = msgspec.json.encode(said)[:-1] + b',"rows":'
+    parts = itertools.chain([head], spool.chunk(number - 1), [b"}"])
+    size = len(head) + spool.chunk_size(number - 1) + 1
+    return service.answering.answer(caller, parts, size, "application/json", {}, close)
 
 
 async def _export(
     service: QueryService, caller: Caller, facts: QueryFacts, spool: Spool
 ) -> Response:
-    size, digest = spool.size, await asyncio.to_thread(spool.sha256)
-    until = await asyncio.to_thread(service.exports.keep, caller.name, facts.query_id, spool)
-    return _json(
-        facts.model_dump(mode="json")
-        | {
-            "link": f"/v1/exports/{facts.query_id}",
-            "bytes": size,
-            "sha256": digest,
-            "expires_at": until.isoformat(),
-        }
+    digest = await asyncio.to_thread(spool.sha256)
+    until = await asyncio.to_thread(service.exports.keep, caller.keeper, facts.query_id, spool)
+    size = spool.size
+    spool.close()
+    said = QueryExport(
+        **facts.model_dump(),
+        link=f"/v1/exports/{facts.query_id}",
+        bytes=size,
+        sha256=digest,
+        expires_at=until,
     )
+    return Response(said.model_dump_json(), media_type="application/json")
 
 
-def _stream(body: QueryRequest, facts: QueryFacts, spool: Spool) -> Response:
-    named = ",".join(f"{each.name}@{each.dataset_version}" for each in facts.datasets)
+def _whole(
+    service: QueryService, caller: Caller, body: QueryRequest, facts: QueryFacts, spool: Spool
+) -> Response:
     headers = {
         QUERY_ID_HEADER: str(facts.query_id),
         ROWS_HEADER: str(facts.row_count),
         TRUNCATED_HEADER: str(facts.truncated).lower(),
         ELAPSED_HEADER: str(facts.elapsed_ms),
-        DATASETS_HEADER: named,
-        "Content-Length": str(spool.size),
+        DATASETS_HEADER: ",".join(f"{each.name}@{each.dataset_version}" for each in facts.datasets),
     }
-    masked = [f"{each.name}.{column}" for each in facts.datasets for column in each.masked]
+    masked = [f"{each.name}.{quote(column)}" for each in facts.datasets for column in each.masked]
     if masked:
         headers[MASKED_HEADER] = ",".join(masked)
     media = _MEDIA.get(body.format, "application/vnd.apache.parquet")
-    return StreamingResponse(spool.read(), 200, headers, media)
+    return service.answering.answer(caller, spool.read(), spool.size, media, headers, spool.close)
 
 
 async def _while_wanted(request: Request, answer: Any) -> Response:
@@ -234,6 +265,7 @@ async def _disconnected(request: Request) -> None:
 async def _sweep(service: QueryService) -> None:
     while True:
         try:
+            service.pages.forget()
             await asyncio.to_thread(service.exports.sweep)
         except Exception as error:
             # What could not be deleted now is looked at again.
@@ -244,8 +276,3 @@ async def _sweep(service: QueryService) -> None:
 def _bearer(request: Request) -> str:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _json(content: dict[str, Any]) -> Response:
-    """With rows that the child encoded copied in as they are."""
-    return Response(msgspec.json.encode(content), media_type="application/json")

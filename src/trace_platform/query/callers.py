@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from trace_platform.wire.task_token import GrantedDataset, TaskClaims
@@ -17,6 +17,8 @@ class User:
     name: str
     # Datasets whose personal columns the user sees.
     pii: frozenset[str] = frozenset()
+    # Another with every other token and grant: what was kept for one opens to no other.
+    key: str = field(default="", compare=False, repr=False)
 
 
 # The user of a valid token, else None; compares in constant time.
@@ -33,6 +35,12 @@ class Caller:
     pii: frozenset[str]
     # Of a task: what it may read, and nothing else. None: what is published.
     grants: tuple[GrantedDataset, ...] | None = None
+    key: str = ""
+
+    @property
+    def keeper(self) -> str:
+        """Whose results are kept."""
+        return f"{self.name}-{self.key}".replace(":", "-")
 
     def sees(self, dataset: str | None) -> bool:
         """Whether the dataset's personal columns are shown."""
@@ -49,7 +57,9 @@ class Allowance:
     task_bytes: int = 4 << 30
 
     def user(self, user: User) -> Caller:
-        return Caller(user.name, "user", self.user_timeout_s, self.user_bytes, user.pii)
+        return Caller(
+            *(user.name, "user", self.user_timeout_s, self.user_bytes, user.pii), key=user.key
+        )
 
     def task(self, claims: TaskClaims) -> Caller:
         """Its token grants whole datasets: nothing in them is masked."""

@@ -15,6 +15,7 @@ import msgspec
 from trace_platform.query import confine
 from trace_platform.query.messages import (
     HEADER_BYTES,
+    Done,
     Ready,
     Reply,
     Run,
@@ -47,7 +48,10 @@ def main() -> None:
     _send(replies, Ready(confined_by))
     while (header := requests.read(HEADER_BYTES)) and len(header) == HEADER_BYTES:
         request = decode_request(requests.read(int.from_bytes(header[1:], "big")))
-        _send(replies, desk.answer(request))
+        reply = desk.answer(request)
+        if isinstance(reply, Done) and confine.memory_left_mb() < setup.limits.memory_mb * 3 // 4:
+            reply = msgspec.structs.replace(reply, spent=True)
+        _send(replies, reply)
         if isinstance(request, Run):
             desk.prepare()
 

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from trace_platform.domain import errors
-from trace_platform.domain.errors import QueryTooLarge, SetupError, TraceError
+from trace_platform.domain.errors import QueryTooLarge, SetupError, TraceError, Unavailable
 from trace_platform.query.messages import (
     CHUNK,
     HEADER_BYTES,
@@ -42,6 +42,7 @@ log = structlog.get_logger()
 _ENVIRONMENT = {"MALLOC_ARENA_MAX": "2"}
 _START_S = 30.0
 _RESTART_PAUSE_S = 1.0
+_READY_S = 10.0
 # Memory fragments with use: a child makes room for a new one now and then.
 _QUERIES_PER_CHILD = 500
 _PIPE_BYTES = 1 << 20
@@ -70,19 +71,23 @@ class Child:
     async def start(cls, limits: Limits, readable: Sequence[str], scratch: Path) -> Child:
         own = Path(tempfile.mkdtemp(prefix="child-", dir=scratch))
         setup = Setup(limits=limits, readable=list(readable), scratch=str(own))
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            "-m",
-            "trace_platform.query.child",
-            msgspec.json.encode(setup).decode(),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env=_ENVIRONMENT,
-            cwd="/",
-            start_new_session=True,
-            limit=_PIPE_BYTES,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-I",
+                "-m",
+                "trace_platform.query.child",
+                msgspec.json.encode(setup).decode(),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env=_ENVIRONMENT,
+                cwd="/",
+                start_new_session=True,
+                limit=_PIPE_BYTES,
+            )
+        except BaseException:
+            shutil.rmtree(own, ignore_errors=True)
+            raise
         child = cls(process, limits, own)
         try:
             async with asyncio.timeout(_START_S):
@@ -129,7 +134,7 @@ class Child:
         """The answer, or the error that it names. Anything but a clean answer ends the child."""
         self.fit = False
         reply = await self._exchange(request, expected, timeout_s, sink or _ignored)
-        self.fit = not (isinstance(reply, Refused) and reply.retire)
+        self.fit = not (reply.retire if isinstance(reply, Refused) else _is_spent(reply))
         if isinstance(reply, Refused):
             kind = errors.subclasses().get(reply.code, TraceError)
             raise kind(reply.message, hint=reply.hint, **reply.facts)
@@ -203,9 +208,16 @@ class ChildPool:
 
     @contextlib.asynccontextmanager
     async def borrowed(self) -> AsyncIterator[Child]:
-        """Waits for one. Leaving it in the middle of an answer kills the child."""
-        while not (child := await self._idle.get()).alive:
-            self._replace(child)
+        """Leaving it in the middle of an answer kills the child. Raise Unavailable when none is
+        ready in time."""
+        try:
+            async with asyncio.timeout(_READY_S):
+                while not (child := await self._idle.get()).alive:
+                    self._replace(child)
+        except TimeoutError:
+            raise Unavailable(
+                "no query process is ready", hint="try again; the query part's log says why"
+            ) from None
         try:
             yield child
         finally:
@@ -228,7 +240,8 @@ class ChildPool:
             try:
                 self._add(await self._new_child())
                 return
-            except (OSError, SetupError) as error:
+            except Exception as error:
+                # Whatever it is: a place without a child would be one for ever.
                 log.warning("query child did not start", error=str(error))
                 await asyncio.sleep(_RESTART_PAUSE_S)
 
@@ -247,6 +260,10 @@ def timed_out(timeout_s: float) -> QueryTooLarge:
         " run it as a task",
         timeout_s=timeout_s,
     )
+
+
+def _is_spent(reply: Reply) -> bool:
+    return isinstance(reply, Done) and reply.spent
 
 
 def _ignored(_: bytes) -> None:

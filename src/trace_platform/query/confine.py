@@ -91,6 +91,13 @@ def limit_memory(extra_mb: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (ceiling, ceiling))
 
 
+def memory_left_mb() -> int:
+    """Address space that can still be asked for. What was freed is not always given back."""
+    with open("/proc/self/statm") as file:
+        mapped = int(file.read().split()[0]) * resource.getpagesize()
+    return (resource.getrlimit(resource.RLIMIT_AS)[0] - mapped) >> 20
+
+
 def limit_cpu(seconds: float) -> None:
     """End the process when it uses this much more CPU time, even if nobody watches it."""
     usage = resource.getrusage(resource.RUSAGE_SELF)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import duckdb
 
-from trace_platform.domain.errors import InvalidQuery, QueryTooLarge, TraceError
+from trace_platform.domain.errors import InternalError, InvalidQuery, QueryTooLarge, TraceError
 from trace_platform.query import confine, gate
 from trace_platform.query.engine import Engine, lock, open_database
 from trace_platform.query.explain import Explained
@@ -30,6 +30,8 @@ from trace_platform.query.scan_plan import DISABLED_OPTIMIZERS, plan
 _WARM_UP = "SELECT now(), 1.5::DECIMAL(3, 1)"
 # A word that may be a name or not: the list of those is read once.
 _PINNED = "FROM year@0000"
+# Among the facts of an error: the child is not to be used again.
+_RETIRE = "retire"
 _FORMATS: tuple[Literal["json", "arrow", "parquet"], ...] = ("json", "arrow", "parquet")
 
 
@@ -64,10 +66,16 @@ class Desk:
                 case Run():
                     return self._run(request)
         except TraceError as error:
-            return Refused(error.code, error.message, error.hint, error.facts)
+            # Memory that ran out is not given back in whole.
+            retire = bool(error.facts.pop(_RETIRE, False))
+            return Refused(error.code, error.message, error.hint, error.facts, retire)
         except (MemoryError, RecursionError):
             too_big = QueryTooLarge("the query is too large to run")
             return Refused(too_big.code, too_big.message, retire=True)
+        except Exception as error:
+            # A defect of ours ends with this statement; its text may hold part of it.
+            defect = InternalError(f"the statement was not understood: {type(error).__name__}")
+            return Refused(defect.code, defect.message, retire=True)
 
     def prepare(self) -> None:
         self._engine.prepare()

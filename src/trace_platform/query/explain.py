@@ -90,6 +90,7 @@ class Explained:
             hint=f"read fewer rows or columns, aggregate before joining, {_EXPORT_HINT}",
             memory_mb=memory_mb,
             spill_mb=spill_mb,
+            retire=True,
         )
 
     def _unreadable(self, said: str) -> TraceError:

@@ -13,17 +13,22 @@ from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.query.spool import Spool
 
 KEPT = timedelta(days=1)
-_CALLER = re.compile(r"[a-z0-9:_-]{1,128}")
+# Of one caller.
+_MOST = 100
+_CALLER = re.compile(r"[a-z0-9_-]{1,128}")
 
 
 class Exports:
     """Blocking: for a thread."""
 
-    def __init__(self, store: ObjectStore, bucket: str) -> None:
-        self._store, self._bucket = store, bucket
+    def __init__(self, store: ObjectStore, bucket: str, max_bytes: int = 4 << 30) -> None:
+        """`max_bytes` of one caller."""
+        self._store, self._bucket, self._max_bytes = store, bucket, max_bytes
 
     def keep(self, caller: str, query_id: UUID, spool: Spool) -> datetime:
-        """Write the spool's bytes, and close it. Until when they are there."""
+        """Write the spool's bytes. Until when they are there: a day, unless the caller keeps
+        more than there may be of one, and the oldest give way."""
+        self._make_room(caller, spool.size)
         filesystem, path = self._store.filesystem(self._uri(caller, query_id))
         filesystem.create_dir(path.rpartition("/")[0], recursive=True)
         partial = f"{path}.partial"
@@ -44,6 +49,19 @@ class Exports:
         filesystem, path = self._store.filesystem(uri)
         return filesystem.open_input_stream(path), size
 
+    def _make_room(self, caller: str, size: int) -> None:
+        found = []
+        for uri in self._store.list(f"s3://{self._bucket}/exports/{caller}/"):
+            filesystem, path = self._store.filesystem(uri)
+            info = filesystem.get_file_info(path)
+            found.append((info.mtime_ns or 0, info.size or 0, filesystem, path))
+        found.sort(key=lambda each: each[0])
+        held = sum(each[1] for each in found)
+        while found and (held + size > self._max_bytes or len(found) >= _MOST):
+            _, freed, filesystem, path = found.pop(0)
+            filesystem.delete_file(path)
+            held -= freed
+
     def sweep(self) -> int:
         """Delete what is older than a day. How many."""
         gone, oldest = 0, datetime.now(UTC) - KEPT
@@ -57,4 +75,4 @@ class Exports:
 
     def _uri(self, caller: str, query_id: UUID) -> str:
         assert _CALLER.fullmatch(caller), "callers are named by us"
-        return f"s3://{self._bucket}/exports/{caller.replace(':', '-')}/{query_id}.parquet"
+        return f"s3://{self._bucket}/exports/{caller}/{query_id}.parquet"

@@ -16,6 +16,9 @@ _SPECIAL_FORMS = frozenset({"unnest"})
 
 _DENIED = frozenset(
     {
+        # operators called as functions: unchecked, they take one type for another
+        *("=", "!=", "<>", "<", "<=", ">", ">="),
+        *("is distinct from", "is not distinct from", "__between", "__cast"),
         # run text as SQL, or read and write SQL as data
         "query",
         "query_table",

@@ -32,7 +32,7 @@ from trace_platform.query.pins import (
 
 _LOCATION = frozenset({"query_location", "query_location_length"})
 # Published names and the aliases of a token. Files and URLs are none.
-_DATASET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DATASET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # As many as are resolved at once.
 _MAX_RELATIONS = 64
 _PIN_HINT = "a generation is named NAME@ID, with 4 to 36 hex digits and dashes of its id"
@@ -79,6 +79,8 @@ def _parse(connection: duckdb.DuckDBPyConnection, quoted: Edited) -> Node:
     try:
         row = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [quoted.sql]).fetchone()
         parsed = json.loads(row[0]) if row else {}
+    except duckdb.OutOfMemoryException:
+        raise _too_large() from None
     except (duckdb.Error, ValueError):
         raise InvalidQuery("the statement cannot be parsed or is nested too deeply") from None
     if parsed.get("error"):
@@ -91,6 +93,10 @@ def _parse(connection: duckdb.DuckDBPyConnection, quoted: Edited) -> Node:
     return tree
 
 
+def _too_large() -> QueryTooLarge:
+    return QueryTooLarge("the statement is too large to be parsed", retire=True)
+
+
 def _raise_parse_error(quoted: Edited, parsed: Node) -> NoReturn:
     message = str(parsed.get("error_message", "the statement cannot be parsed"))
     if parsed.get("error_type") == "not implemented":
@@ -101,8 +107,8 @@ def _raise_parse_error(quoted: Edited, parsed: Node) -> NoReturn:
         )
     if "expression depth" in message:
         raise InvalidQuery("the statement is nested too deeply")
-    if "Allocation failure" in message:
-        raise QueryTooLarge("the statement is too large to be parsed")
+    if "Allocation failure" in message or "Failed to allocate" in message:
+        raise _too_large()
     found = str(parsed.get("position", ""))
     if not found.isdigit():
         raise InvalidQuery(message)

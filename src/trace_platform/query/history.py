@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections import deque
 
 import structlog
 
-from trace_platform.domain.errors import TraceError
+from trace_platform.domain.errors import BadInput, TraceError, Unavailable
 from trace_platform.query.dispatcher_client import DispatcherClient
 from trace_platform.wire.query import QueryRecord
 
 log = structlog.get_logger()
 
 _PAUSE_S = 0.25
+_RECORD_S = 5.0
 _BATCH = 500
 # While the Dispatcher is away.
 _MOST = 10_000
@@ -36,7 +38,13 @@ class History:
 
     async def record(self, record: QueryRecord) -> None:
         """Recorded when this returns: before anybody is shown what it is about."""
-        await self._dispatcher.record([record])
+        try:
+            async with asyncio.timeout(_RECORD_S):
+                await self._dispatcher.record([record])
+        except TimeoutError:
+            raise Unavailable(
+                "the query could not be put on record, and so is not answered", hint="try again"
+            ) from None
 
     async def close(self) -> None:
         """What waits is sent, if the Dispatcher takes it now."""
@@ -57,8 +65,12 @@ class History:
                 log.warning("query history waits", code=error.code, records=len(self._waiting))
 
     async def _send_batch(self) -> None:
-        batch = [self._waiting[n] for n in range(min(_BATCH, len(self._waiting)))]
-        await self._dispatcher.record(batch)
-        sent = {record.query_id for record in batch}
-        while self._waiting and self._waiting[0].query_id in sent:
+        batch = list(itertools.islice(self._waiting, _BATCH))
+        try:
+            await self._dispatcher.record(batch)
+        except BadInput as error:
+            # It would be refused for ever, and hold up all that follow.
+            log.error("query history refused", reason=error.message, records=len(batch))
+        sent = set(map(id, batch))
+        while self._waiting and id(self._waiting[0]) in sent:
             self._waiting.popleft()

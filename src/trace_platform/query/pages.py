@@ -7,60 +7,53 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-import msgspec
-
 from trace_platform.domain.errors import NotFound
 from trace_platform.query.spool import Spool
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    caller: str
     spool: Spool
     until: float
 
 
 class Pages:
-    """At most `most` results, the oldest gives way. Each is its caller's alone."""
+    """Each is its keeper's alone, who has at most `most`: the oldest gives way."""
 
     def __init__(
-        self, keep_s: float = 600.0, most: int = 64, clock: Callable[[], float] = time.monotonic
+        self, keep_s: float = 600.0, most: int = 8, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._keep_s, self._most, self._clock = keep_s, most, clock
-        self._kept: dict[UUID, _Kept] = {}
+        self._kept: dict[tuple[str, UUID], _Kept] = {}
 
-    def first(self, caller: str, query_id: UUID, spool: Spool) -> tuple[msgspec.Raw, str | None]:
-        """The rows of the first page, and where the next one is. Takes the spool over."""
-        self._forget()
-        rows = msgspec.Raw(spool.chunk(0) if spool.chunks else b"[]")
-        if spool.chunks < 2:
-            spool.close()
-            return rows, None
-        self._kept[query_id] = _Kept(caller, spool, self._clock() + self._keep_s)
-        return rows, _link(query_id, 2)
+    def keep(self, keeper: str, query_id: UUID, spool: Spool) -> None:
+        """Take the spool over, for a while."""
+        self.forget()
+        if replaced := self._kept.pop((keeper, query_id), None):
+            replaced.spool.close()
+        own = [key for key in self._kept if key[0] == keeper]
+        for key in own[: max(0, len(own) - self._most + 1)]:
+            self._kept.pop(key).spool.close()
+        self._kept[keeper, query_id] = _Kept(spool, self._clock() + self._keep_s)
 
-    def page(self, caller: str, query_id: UUID, number: int) -> tuple[msgspec.Raw, str | None]:
-        self._forget()
-        kept = self._kept.get(query_id)
-        if kept is None or kept.caller != caller or not 1 <= number <= kept.spool.chunks:
+    def find(self, keeper: str, query_id: UUID, number: int) -> Spool:
+        """The spool, which has such a page: its chunks are the pages, the first is 1."""
+        self.forget()
+        kept = self._kept.get((keeper, query_id))
+        if kept is None or not 1 <= number <= kept.spool.chunks:
             raise NotFound(
                 f"there is no page {number} of query {query_id}",
                 hint=f"pages are kept for {self._keep_s / 60:g} minutes: run the query again",
             )
-        rows = msgspec.Raw(kept.spool.chunk(number - 1))
-        return rows, _link(query_id, number + 1) if number < kept.spool.chunks else None
+        return kept.spool
+
+    def forget(self) -> None:
+        """Let go of what was kept long enough."""
+        now = self._clock()
+        for key in [key for key, kept in self._kept.items() if kept.until <= now]:
+            self._kept.pop(key).spool.close()
 
     def close(self) -> None:
         for kept in self._kept.values():
             kept.spool.close()
         self._kept.clear()
-
-    def _forget(self) -> None:
-        now = self._clock()
-        late = [key for key, kept in self._kept.items() if kept.until <= now]
-        for key in late or list(self._kept)[: max(0, len(self._kept) - self._most + 1)]:
-            self._kept.pop(key).spool.close()
-
-
-def _link(query_id: UUID, number: int) -> str:
-    return f"/v1/query/{query_id}/pages/{number}"

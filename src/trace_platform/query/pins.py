@@ -203,11 +203,11 @@ def _moment(said: str) -> str:
     """With its zone. Without one it is in UTC, as every other time of a statement is."""
     try:
         moment = datetime.fromisoformat(said)
-    except ValueError:
+        if moment.utcoffset() is None:
+            moment = moment.replace(tzinfo=UTC)
+        return moment.astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
         raise BadPin(f"{said!r} is no moment", _TIMESTAMP_HINT) from None
-    if moment.utcoffset() is None:
-        moment = moment.replace(tzinfo=UTC)
-    return moment.astimezone(UTC).isoformat()
 
 
 def _constant(expression: Node, unit: str) -> str:

@@ -30,6 +30,9 @@ def all_rows(relation: Relation, hot: str | None, hot_names: Collection[str] = (
         parts.append(_cold(relation))
     if hot is not None:
         parts.append(_hot(relation, hot, hot_names))
+    elif relation.columns and (relation.mixed or relation.hot_columns):
+        # Columns that none of these files has are there all the same.
+        parts.append(_none(relation))
     return f"({' UNION ALL BY NAME '.join(parts) or _none(relation)}) AS r"
 
 

@@ -11,7 +11,7 @@ from trace_platform.domain.errors import InvalidQuery, NotFound, TraceError, Unk
 from trace_platform.query.callers import Caller
 from trace_platform.query.dispatcher_client import DispatcherClient
 from trace_platform.query.messages import Reference
-from trace_platform.wire.query import DatasetRef, ResolvedDataset, UsedDataset
+from trace_platform.wire.query import MAX_DATASETS, DatasetRef, ResolvedDataset, UsedDataset
 from trace_platform.wire.task_token import GrantedDataset
 
 
@@ -101,12 +101,14 @@ async def _granted(
     at: str | None,
     dispatcher: DispatcherClient,
 ) -> list[Resolved]:
-    found = await dispatcher.resolve(
-        [DatasetRef(dataset_version=grant.dataset_version) for grant in grants]
-    )
-    by_name: dict[str, tuple[GrantedDataset, ResolvedDataset]] = {}
-    for grant, dataset in zip(grants, found, strict=True):
-        by_name.setdefault(grant.alias, (grant, dataset))
+    refs = [DatasetRef(dataset_version=grant.dataset_version) for grant in grants]
+    found: list[ResolvedDataset] = []
+    for some in range(0, len(refs), MAX_DATASETS):
+        found += await dispatcher.resolve(refs[some : some + MAX_DATASETS])
+    granted = list(zip(grants, found, strict=True))
+    # An alias is the task's own word: no published name takes its place.
+    by_name = {grant.alias: (grant, dataset) for grant, dataset in reversed(granted)}
+    for grant, dataset in granted:
         if dataset.name is not None:
             by_name.setdefault(dataset.name, (grant, dataset))
     if at is not None or any(each.version or each.at for each in references):

@@ -7,6 +7,7 @@ interval, an infinite date, an integer of 128 bits.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from duckdb.sqltypes import DuckDBPyType
 
@@ -20,6 +21,7 @@ _TIMESTAMPS = frozenset({"timestamp", "timestamp_s", "timestamp_ms", "timestamp_
 _ZONED = "timestamp with time zone"
 NESTED = frozenset({"list", "array", "struct", "map"})
 FLOATS = frozenset({"float", "double"})
+_TIMES = _TIMESTAMPS | {"date", "time", "time_ns", _ZONED}
 _WIDE = frozenset({"hugeint", "uhugeint"})
 # What Arrow and Parquet have too, value for value.
 _IN_ARROW = (
@@ -47,7 +49,7 @@ def for_json(value: str, kind: DuckDBPyType) -> str:
             utc = f"replace(CAST({value} AT TIME ZONE 'UTC' AS VARCHAR), ' ', 'T') || '+00:00'"
             return f"CASE WHEN isfinite({value}) THEN {utc} ELSE CAST({value} AS VARCHAR) END"
         case name if name in NESTED:
-            return _cast(value, kind, "VARCHAR")
+            return _cast(value, kind, _Carried("VARCHAR", times="VARCHAR"))
         case _:
             return f"CAST({value} AS VARCHAR)"
 
@@ -69,23 +71,34 @@ def for_csv(value: str, kind: DuckDBPyType) -> str:
 def for_arrow(value: str, kind: DuckDBPyType) -> str:
     """The value, or its text where Arrow would round it or Parquet has no type for it. A sum of
     integers has 128 bits: a decimal, which is refused beyond 38 digits and never rounded."""
-    return _cast(value, kind, "DECIMAL(38, 0)")
+    return _cast(value, kind, _Carried("DECIMAL(38, 0)"))
 
 
-def _cast(value: str, kind: DuckDBPyType, wide: str) -> str:
-    carried = _carried(kind, wide)
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """As what integers of 128 bits, dates and times are carried; None: as they are. Python has no
+    infinite date and no nanoseconds."""
+
+    wide: str
+    times: str | None = None
+
+
+def _cast(value: str, kind: DuckDBPyType, how: _Carried) -> str:
+    carried = _carried(kind, how)
     return value if carried == str(kind) else f"CAST({value} AS {carried})"
 
 
-def _carried(kind: DuckDBPyType, wide: str) -> str:
-    """`wide`: as what integers of 128 bits are carried."""
+def _carried(kind: DuckDBPyType, how: _Carried) -> str:
+    if kind.id in _WIDE:
+        return how.wide
+    if kind.id in _TIMES and how.times is not None:
+        return how.times
     if kind.id in _IN_ARROW:
         return str(kind)
-    if kind.id in _WIDE:
-        return wide
     if kind.id not in NESTED:
         return "VARCHAR"
-    inner = [(name, _carried(child, wide)) for name, child in kind.children if name != "size"]
+    length = "size" if kind.id == "array" else None
+    inner = [(name, _carried(child, how)) for name, child in kind.children if name != length]
     match kind.id:
         case "list":
             return f"{inner[0][1]}[]"

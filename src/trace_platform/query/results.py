@@ -58,11 +58,13 @@ def send_result(
 def without_semicolon(sql: str) -> str:
     """So that the statement can stand in another one. Every other byte stays where it is."""
     written = bytearray(sql.encode())
-    for offset, kind in reversed(duckdb.tokenize(sql)):
-        if kind == duckdb.token_type.operator and written[offset] == ord(";"):
-            written[offset] = ord(" ")
-        elif kind != duckdb.token_type.comment:
-            break
+    tokens = duckdb.tokenize(sql)
+    for ordered in (tokens, reversed(tokens)):
+        for offset, kind in ordered:
+            if kind == duckdb.token_type.operator and written[offset] == ord(";"):
+                written[offset] = ord(" ")
+            elif kind != duckdb.token_type.comment:
+                break
     return written.decode()
 
 

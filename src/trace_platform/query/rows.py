@@ -61,11 +61,15 @@ def plain(value: Any) -> Any:
         case datetime() | date() | time():
             return value.isoformat()
         case dict():
-            return {str(plain(k)): plain(v) for k, v in value.items()}
+            return {_key(k): plain(v) for k, v in value.items()}
         case list() | tuple():
             return [plain(v) for v in value]
         case _:
             return str(value)
+
+
+def _key(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(plain(value))
 
 
 def _all_finite(rows: Sequence[Row], at: int) -> bool:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from asyncio import Future
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
 
 import msgspec
 
@@ -25,6 +30,11 @@ from trace_platform.query.resolve import Resolved, no_data, resolve, with_files_
 from trace_platform.query.spool import Spool
 from trace_platform.wire.query import DEFAULT_ROWS, QueryRequest
 
+_LEAVE_S = 1.0
+_MOST_LEFT = 16
+_THREADS = ThreadPoolExecutor(64, "hot-rows")
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Sources:
@@ -35,6 +45,8 @@ class Sources:
     # None: no dataset has rows in Postgres.
     data: KeptConnections | None
     hot_bytes: int
+    # Reads that a query did not wait for the end of.
+    left_behind: set[Future[None]] = field(default_factory=set)
 
 
 async def resolved(
@@ -88,9 +100,7 @@ async def _brought(
 ) -> list[Relation]:
     """With the rows of tables in files, whose paths are added as they are made. The snapshot is
     over before the statement runs."""
-    if sources.data is None:
-        raise InvalidConfig("this query service has no Postgres data")
-    async with _opened(sources.data, relations) as tables:
+    async with _opened(sources, relations, child) as tables:
         # Only now: what leaves a table after its snapshot was taken is in files before that.
         relations = await with_files_of_now(relations, sources.dispatcher)
         given = [_relation(each, tables, sources.store) for each in relations]
@@ -99,28 +109,52 @@ async def _brought(
         for n, (relation, one) in enumerate(zip(given, relations, strict=True)):
             if not relation.hot_columns or relation.seam is None:
                 continue
-            path = child.scratch / f"hot-{n}.arrow"
+            # A reader that was given up may still hold the file of an earlier query.
+            path = child.scratch / f"hot-{uuid4().hex}.arrow"
             paths.append(path)
             scan = planned.scans.get(relation.view, Scan())
-            await asyncio.to_thread(tables.write, one.version, scan, path, room)
+            await _in_thread(tables.write, one.version, scan, path, room)
             room -= path.stat().st_size
             given[n] = msgspec.structs.replace(relation, hot=str(path))
     return given
 
 
 @contextlib.asynccontextmanager
-async def _opened(data: KeptConnections, relations: Sequence[Resolved]) -> AsyncIterator[HotTables]:
-    """Leaving it ends a read that is under way, so a cancelled query waits for nothing else."""
+async def _opened(
+    sources: Sources, relations: Sequence[Resolved], child: Child
+) -> AsyncIterator[HotTables]:
+    """Leaving it ends a read that is under way. A Postgres that does not even answer that is left
+    behind: neither the query nor the next one waits for it."""
+    if sources.data is None:
+        raise InvalidConfig("this query service has no Postgres data")
+    if len(sources.left_behind) >= _MOST_LEFT:
+        raise Unavailable("Postgres data does not answer", hint="see `trace status`")
     versions = [each.version for each in relations if each.dataset.table]
-    opened = open_tables(data, versions)
-    entering = asyncio.ensure_future(asyncio.to_thread(opened.__enter__))
+    opened = open_tables(sources.data, versions)
+    entering = _in_thread(opened.__enter__)
     try:
         yield await asyncio.shield(entering)
     finally:
-        # Also what is entered only now is left.
-        await asyncio.wait({entering})
-        if entering.exception() is None:
-            await asyncio.to_thread(opened.__exit__, None, None, None)
+        leaving = asyncio.ensure_future(_left(opened, entering))
+        sources.left_behind.add(leaving)
+        leaving.add_done_callback(sources.left_behind.discard)
+        try:
+            await asyncio.wait({leaving}, timeout=_LEAVE_S)
+        finally:
+            # A thread that still writes into the child's folder is no company for another query.
+            child.fit = child.fit and leaving.done()
+
+
+async def _left(opened: AbstractContextManager[HotTables], entering: Future[HotTables]) -> None:
+    await asyncio.wait({entering})
+    if entering.exception() is None:
+        with contextlib.suppress(Unavailable):
+            await _in_thread(opened.__exit__, None, None, None)
+
+
+def _in_thread(do: Callable[..., T], *given: Any) -> Future[T]:
+    """Of their own: those that hang take none from others."""
+    return asyncio.get_running_loop().run_in_executor(_THREADS, do, *given)
 
 
 def _relation(one: Resolved, tables: HotTables, store: ObjectStore) -> Relation:

@@ -15,12 +15,14 @@ from uuid import UUID, uuid4
 import structlog
 
 from trace_platform.domain.errors import (
+    InternalError,
     QueryCanceled,
     QueryTooLarge,
     TooManyQueries,
     TraceError,
 )
 from trace_platform.query.admission import Admission
+from trace_platform.query.answering import Answering
 from trace_platform.query.callers import Caller
 from trace_platform.query.children import ChildPool, timed_out
 from trace_platform.query.exports import Exports
@@ -54,6 +56,7 @@ class QueryService:
     # For answers that do not fit memory.
     scratch: Path
     running: Running = field(default_factory=Running)
+    answering: Answering = field(default_factory=Answering)
     pages: Pages = field(default_factory=Pages)
 
     async def answer(self, caller: Caller, request: QueryRequest) -> tuple[QueryFacts, Spool]:
@@ -66,18 +69,24 @@ class QueryService:
                 done = await self._run(asked, spool)
             await self._answered(asked, asked.record(done.row_count, spool.size))
             return asked.facts(done), spool
-        except BaseException as error:
+        except TraceError as error:
             spool.close()
-            # Whatever is no error of ours is the end of the client, or of the server.
-            code = error.code if isinstance(error, TraceError) else QueryCanceled.code
-            self._refused(asked, code)
+            await self._refused(asked, error.code)
+            raise
+        except asyncio.CancelledError:
+            spool.close()
+            self._ended(asked, QueryCanceled.code)
+            raise
+        except BaseException:
+            spool.close()
+            self._ended(asked, InternalError.code)
             raise
 
     async def _run(self, asked: _Asked, spool: Spool) -> Done:
         async with (
-            self.admission.place(asked.caller.name),
-            self.pool.borrowed() as child,
+            self.admission.place(asked.caller.name, is_task=asked.caller.kind == "task"),
             self._deadline(asked.caller.timeout_s),
+            self.pool.borrowed() as child,
         ):
             asked.relations = await resolved(child, asked.request, asked.caller, self.sources)
             return await run_query(
@@ -107,7 +116,17 @@ class QueryService:
         log.info("query", rows=record.row_count, bytes=record.bytes, **asked.audit())
         self._count(asked, "answered", record.row_count, record.bytes)
 
-    def _refused(self, asked: _Asked, code: str) -> None:
+    async def _refused(self, asked: _Asked, code: str) -> None:
+        """The text of an error may hold what the statement computed: it is on record before
+        anybody sees it, like rows."""
+        record = asked.record(0, 0, code)
+        if record.pii:
+            await self.history.record(record)
+            self._count(asked, code, 0, 0)
+        else:
+            self._ended(asked, code)
+
+    def _ended(self, asked: _Asked, code: str) -> None:
         if code != TooManyQueries.code:  # such a one was not even begun
             self.history.add(asked.record(0, 0, code))
         log.info("query refused", code=code, **asked.audit())
@@ -148,7 +167,10 @@ class _Asked:
         )
 
     def record(self, rows: int, size: int, error: str | None = None) -> QueryRecord:
-        shown = {each.used.name: each.shown_pii for each in self.relations if each.shown_pii}
+        shown: dict[str, set[str]] = {}
+        for each in self.relations:
+            if each.shown_pii:
+                shown.setdefault(each.used.name, set()).update(each.shown_pii)
         return QueryRecord(
             query_id=self.query_id,
             caller=self.caller.name,
@@ -156,7 +178,7 @@ class _Asked:
             sql_sha256=self.sql_sha256,
             format=self.request.format,
             datasets=self.used,
-            pii={} if error else shown,
+            pii={name: sorted(columns) for name, columns in shown.items()},
             row_count=rows,
             bytes=size,
             elapsed_ms=self.elapsed_ms,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ class Spool:
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(folder))  # noqa: SIM115
         self._max_bytes = max_bytes
+        self._reading = threading.Lock()
         # Where each chunk ends.
         self._ends: list[int] = []
 
@@ -43,24 +45,28 @@ class Spool:
     def chunks(self) -> int:
         return len(self._ends)
 
-    def chunk(self, number: int) -> bytes:
-        start = self._ends[number - 1] if number else 0
-        self._file.seek(start)
-        return self._file.read(self._ends[number] - start)
+    def chunk(self, number: int) -> Iterator[bytes]:
+        """One chunk, in parts. Several threads may read."""
+        start, end = self._ends[number - 1] if number else 0, self._ends[number]
+        yield from self._parts(start, end)
+
+    def chunk_size(self, number: int) -> int:
+        return self._ends[number] - (self._ends[number - 1] if number else 0)
 
     def read(self) -> Iterator[bytes]:
-        """All of it. Closes the spool at the end, and when nobody wants the rest."""
-        try:
-            self._file.seek(0)
-            while part := self._file.read(_READ_BYTES):
-                yield part
-        finally:
-            self.close()
+        """All of it."""
+        yield from self._parts(0, self.size)
+
+    def _parts(self, start: int, end: int) -> Iterator[bytes]:
+        for at in range(start, end, _READ_BYTES):
+            with self._reading:
+                self._file.seek(at)
+                part = self._file.read(min(_READ_BYTES, end - at))
+            yield part
 
     def sha256(self) -> str:
-        self._file.seek(0)
         digest = hashlib.sha256()
-        while part := self._file.read(_READ_BYTES):
+        for part in self.read():
             digest.update(part)
         return digest.hexdigest()
 
