@@ -45,6 +45,7 @@ from trace_platform.rpc.reply import (
 )
 
 # A pool that was just started is looked at before it is asked.
+_SLACK_S = 0.01
 _FIRST_LOOK_S = 6.0
 
 
@@ -190,7 +191,9 @@ class Relay:
         least_s = min(waits, default=0.0)
         if least_s > self.pool.timing.deadline_s / 2:
             raise self._given_up(failures)
-        # Jitter: the partitions of a range would otherwise all come back together.
+        # Jitter: the partitions of a range would otherwise all come back together. A sleep may end a
+        # moment early, and the limit that was waited for would be there still.
+        least_s = least_s + _SLACK_S if least_s else 0.0
         await asyncio.sleep(max(pause_s * random.uniform(0.5, 1.5), least_s))  # noqa: S311
 
     async def ask(

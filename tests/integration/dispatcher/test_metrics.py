@@ -15,6 +15,8 @@ from trace_platform.dispatcher.api import create_app
 from trace_platform.dispatcher.measure import measure
 from trace_platform.dispatcher.metrics import Metrics
 from trace_platform.dispatcher.pause_job import pause_job
+from trace_platform.query.admission import Admission
+from trace_platform.query.metrics import Metrics as QueryMetrics
 from trace_platform.wire.control import PauseRequest
 
 pytestmark = pytest.mark.anyio
@@ -207,7 +209,7 @@ def test_the_documented_alerts_ask_for_figures_that_there_are() -> None:
     page = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text()
     blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
     (group,) = next(block for block in blocks if "groups" in block)["groups"]
-    known = Metrics().exposition().decode()
+    known = (Metrics().exposition() + QueryMetrics(Admission(1)).exposition()).decode()
     for rule in group["rules"]:
         for name in re.findall(r"trace_\w+", rule["expr"]):
             assert f"# TYPE {name} " in known, (rule["alert"], name)

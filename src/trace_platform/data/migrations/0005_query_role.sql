@@ -11,8 +11,10 @@ CREATE FUNCTION open_hot_table() RETURNS trigger
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    EXECUTE format('GRANT SELECT ON public.%I TO trace_query',
-                   public.hot_table_name(NEW.dataset_version));
+    IF to_regclass('public.' || public.hot_table_name(NEW.dataset_version)) IS NOT NULL THEN
+        EXECUTE format('GRANT SELECT ON public.%I TO trace_query',
+                       public.hot_table_name(NEW.dataset_version));
+    END IF;
     RETURN NULL;
 END $$;
 REVOKE ALL ON FUNCTION open_hot_table() FROM PUBLIC;
@@ -23,7 +25,8 @@ DO $$
 DECLARE
     version uuid;
 BEGIN
-    FOR version IN SELECT dataset_version FROM hot_tables LOOP
+    FOR version IN SELECT dataset_version FROM hot_tables
+                    WHERE to_regclass(hot_table_name(dataset_version)) IS NOT NULL LOOP
         EXECUTE format('GRANT SELECT ON %I TO trace_query', hot_table_name(version));
     END LOOP;
 END $$;
