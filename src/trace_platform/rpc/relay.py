@@ -191,8 +191,8 @@ class Relay:
         least_s = min(waits, default=0.0)
         if least_s > self.pool.timing.deadline_s / 2:
             raise self._given_up(failures)
-        # Jitter: the partitions of a range would otherwise all come back together. A sleep may end a
-        # moment early, and the limit that was waited for would be there still.
+        # Jitter: the partitions of a range would otherwise all come back together. And a sleep may
+        # end a moment early, when the limit that was waited for is still there.
         least_s = least_s + _SLACK_S if least_s else 0.0
         await asyncio.sleep(max(pause_s * random.uniform(0.5, 1.5), least_s))  # noqa: S311
 
