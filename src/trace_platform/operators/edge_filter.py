@@ -4,7 +4,6 @@ together."""
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from decimal import Decimal
 from functools import reduce
@@ -12,7 +11,13 @@ from operator import and_, ge, gt, le, lt, or_
 from typing import TYPE_CHECKING, Any
 
 from trace_platform.domain.errors import InvalidConfig
-from trace_platform.wire.where import Bound, Comparison, OneOf, conditions, from_hex
+from trace_platform.wire.where import (
+    Bound,
+    OneOf,
+    conditions,
+    from_hex,
+    whole_bound,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -98,18 +103,11 @@ def _beyond(condition: Bound, column: Column, kind: DataType) -> Column:
             everything = (value > high) == (comparison in ("lt", "lte"))
             return column.isNotNull() if everything else f.lit(False)
         if _is_integer(kind) and isinstance(value, float):
-            comparison, value = _whole(comparison, value)
+            comparison, value = whole_bound(comparison, value)
     right = _COMPARE[comparison](column, _literal(condition.column, value, kind))
     # A NaN is greater than any number, but Parquet's statistics leave it out: said so, the
     # comparison is not pushed down to them.
     return right | f.isnan(column) if _is_float(kind) and comparison in ("gt", "gte") else right
-
-
-def _whole(comparison: Comparison, value: float) -> tuple[Comparison, int]:
-    """The same bound for integers: a cast of the column would not be pushed down."""
-    if comparison in ("gt", "gte"):
-        return "gt", math.floor(value)
-    return "lt", math.ceil(value)
 
 
 def _is_possible(value: object, kind: DataType) -> bool:

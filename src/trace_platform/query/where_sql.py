@@ -7,7 +7,6 @@ of the column's own type, so that no digit is lost and the condition reaches the
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
@@ -15,7 +14,14 @@ from typing import Any
 
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.query.sql_text import quoted, text
-from trace_platform.wire.where import Bound, Comparison, OneOf, conditions, from_hex
+from trace_platform.wire.where import (
+    Bound,
+    Comparison,
+    OneOf,
+    conditions,
+    from_hex,
+    whole_bound,
+)
 
 _SYMBOL: dict[Comparison, str] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
@@ -85,19 +91,12 @@ def _beyond(condition: Bound, column: str, kind: str) -> str:
             everything = (value > high) == (comparison in ("lt", "lte"))
             return f"{column} IS NOT NULL" if everything else "false"
         if _is_integer(kind) and isinstance(value, float):
-            comparison, value = _whole(comparison, value)
+            comparison, value = whole_bound(comparison, value)
     right = f"{column} {_SYMBOL[comparison]} {_literal(condition.column, value, kind)}"
     # A NaN is greater than any number, but Parquet's statistics leave it out, and DuckDB believes
     # them even when it is asked for NaN: of its text they tell nothing.
     nan_counts = kind in _FLOATS and comparison in ("gt", "gte")
     return f"({right} OR CAST({column} AS VARCHAR) = 'nan')" if nan_counts else right
-
-
-def _whole(comparison: Comparison, value: float) -> tuple[Comparison, int]:
-    """The same bound for integers."""
-    if comparison in ("gt", "gte"):
-        return "gt", math.floor(value)
-    return "lt", math.ceil(value)
 
 
 def _is_possible(value: object, kind: str) -> bool:

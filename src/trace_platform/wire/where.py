@@ -102,6 +102,13 @@ def to_sql(where: Any, binary: Collection[str] = ()) -> tuple[str, list[Any]]:
     return " AND ".join(terms) or "true", parameters
 
 
+def whole_bound(comparison: Comparison, value: float) -> tuple[Comparison, int]:
+    """The same bound for integers: a column need not be cast for it."""
+    if comparison in ("gt", "gte"):
+        return "gt", math.floor(value)
+    return "lt", math.ceil(value)
+
+
 def from_hex(column: str, value: object) -> bytes:
     """The bytes that a filter on a binary column means."""
     if isinstance(value, str) and re.fullmatch(r"0x([0-9A-Fa-f]{2})*", value):
