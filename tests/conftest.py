@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -64,6 +65,14 @@ class DataDsns:
     writer: str
     janitor: str
     query: str
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Whoever runs the tests in the background may ignore it, and so would they."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

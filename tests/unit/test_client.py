@@ -186,14 +186,6 @@ def test_a_time_out_is_for_waiting_too(client: Client, api: ScriptedApi) -> None
         client.query(SQL, timeout=0.5)
 
 
-@pytest.fixture
-def ctrl_c() -> Iterator[None]:
-    """Whoever runs the tests in the background may ignore it, and so would they."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("rows_were_read", [False, True])
 def test_ctrl_c_stops_the_query_in_the_service(

@@ -184,6 +184,7 @@ def test_ctrl_c_clears_what_is_typed(api: ScriptedApi) -> None:
     assert api.sql == ["select 1"]
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_stops_the_query_and_the_prompt_stays(
     api: ScriptedApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
