@@ -182,6 +182,7 @@ def test_doctor_names_a_dsn_that_is_wrong_without_its_password(tmp_path: Path) -
     assert "hunter2" not in result.stdout + result.stderr
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_exits_130_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "query.jsonl").write_text('{"event": "first"}\n')

@@ -255,6 +255,7 @@ def trace(api: ScriptedApi, *arguments: str, **more: Any) -> subprocess.Popen[by
     return subprocess.Popen([*command, "--home", str(api.home.root)], **more)
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_cancels_the_query_and_exits_130(api: ScriptedApi, tmp_path: Path) -> None:
     asked = api.until_canceled
     target = tmp_path / "rows.arrow"
