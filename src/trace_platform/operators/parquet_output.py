@@ -22,6 +22,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.operators.parquet_file import WrittenFile, sync
 from trace_platform.operators.parquet_input import BLOCK, spark_location
+from trace_platform.operators.spark.master import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -159,6 +160,10 @@ def _facts(staged: list[str], spark: SparkSession, store: ObjectStore) -> list[_
     if sum(sizes) <= _HASH_HERE_BYTES:
         return [_fact(uri, store) for uri in staged]
     context = spark.sparkContext
+    if is_local(context.master):
+        # The executors are here: threads do it without the way there and back.
+        with ThreadPoolExecutor(context.defaultParallelism) as pool:
+            return list(pool.map(lambda uri: _fact(uri, store), staged))
     told = context.parallelize(staged, len(staged)).map(lambda uri: _fact(uri, store)).collect()
     return sorted(told, key=lambda fact: fact.uri)
 
