@@ -35,6 +35,7 @@ from trace_platform.query.messages import (
     decode_reply,
     frame,
 )
+from trace_platform.query.timed_out import timed_out
 
 log = structlog.get_logger()
 
@@ -251,15 +252,6 @@ class ChildPool:
     def _add(self, child: Child) -> None:
         self._children.add(child)
         self._idle.put_nowait(child)
-
-
-def timed_out(timeout_s: float) -> QueryTooLarge:
-    return QueryTooLarge(
-        f"the query ran longer than {timeout_s:g} s and was stopped",
-        hint="read fewer rows, such as a range of block_number, or let the query_export operator"
-        " run it as a task",
-        timeout_s=timeout_s,
-    )
 
 
 def _is_spent(reply: Reply) -> bool:

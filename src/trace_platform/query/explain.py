@@ -22,6 +22,7 @@ from trace_platform.domain.errors import (
 )
 from trace_platform.query.gate import Statement
 from trace_platform.query.messages import Limits, Relation
+from trace_platform.query.timed_out import timed_out
 
 # The statement stands in a subquery, on lines of its own; both beginnings have one length.
 DESCRIBE_FROM = "DESCRIBE FROM (\n"
@@ -56,7 +57,7 @@ class Explained:
         kind, facts = _read(said)
         match kind.lower():
             case "interrupt":
-                return self._timed_out()
+                return timed_out(self._timeout_s)
             case "out of memory":
                 return self._out_of_memory()
             case "io" | "permission":
@@ -74,13 +75,6 @@ class Explained:
             f"{kind} Error: {message}"[:_SHOWN_CHARS],
             hint=f"did you mean {' or '.join(suggestions[:3])}?" if suggestions else None,
             **_some(suggestions=suggestions, **_place(facts, statement)),
-        )
-
-    def _timed_out(self) -> QueryTooLarge:
-        return QueryTooLarge(
-            f"the query ran longer than {self._timeout_s:g} s and was stopped",
-            hint=f"read fewer rows: filter on a block range, aggregate in steps, {_EXPORT_HINT}",
-            timeout_s=self._timeout_s,
         )
 
     def _out_of_memory(self) -> QueryTooLarge:

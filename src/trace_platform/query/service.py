@@ -24,7 +24,7 @@ from trace_platform.domain.errors import (
 from trace_platform.query.admission import Admission
 from trace_platform.query.answering import Answering
 from trace_platform.query.callers import Caller
-from trace_platform.query.children import ChildPool, timed_out
+from trace_platform.query.children import ChildPool
 from trace_platform.query.exports import Exports
 from trace_platform.query.history import History
 from trace_platform.query.messages import Done
@@ -34,6 +34,7 @@ from trace_platform.query.resolve import Resolved
 from trace_platform.query.run_query import Sources, resolved, run_query
 from trace_platform.query.running import Running
 from trace_platform.query.spool import Spool
+from trace_platform.query.timed_out import timed_out
 from trace_platform.wire.query import (
     QueryColumn,
     QueryFacts,
@@ -122,12 +123,11 @@ class QueryService:
         record = asked.record(0, 0, code)
         if record.pii:
             await self.history.record(record)
-            self._count(asked, code, 0, 0)
-        else:
-            self._ended(asked, code)
+        self._ended(asked, code, is_recorded=bool(record.pii))
 
-    def _ended(self, asked: _Asked, code: str) -> None:
-        if code != TooManyQueries.code:  # such a one was not even begun
+    def _ended(self, asked: _Asked, code: str, *, is_recorded: bool = False) -> None:
+        # One that found no place was not even begun.
+        if not is_recorded and code != TooManyQueries.code:
             self.history.add(asked.record(0, 0, code))
         log.info("query refused", code=code, **asked.audit())
         self._count(asked, code, 0, 0)
