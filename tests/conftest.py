@@ -37,6 +37,11 @@ EmbeddedPostgres(pathlib.Path(sys.argv[1]), 0, "").stop()
 """
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 @dataclass(frozen=True)
 class PostgresServer:
     home: Home

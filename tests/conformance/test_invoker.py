@@ -42,11 +42,6 @@ PAYLOAD = Invocation(
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def function() -> Iterator[Function]:
     with serving(Function()) as served:
         yield served

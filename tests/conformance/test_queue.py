@@ -23,11 +23,6 @@ class Pair(NamedTuple):
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def queue(state_dsns: Any) -> AsyncIterator[Pair]:
     database = Database(state_dsns.dispatcher)
     await database.open()

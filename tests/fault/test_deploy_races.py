@@ -22,11 +22,6 @@ pytestmark = pytest.mark.anyio
 CHAIN = {"a": Job(), "b": Job(("a",)), "c": Job(("b",))}
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture
 async def pipe(
     state_dsns: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -37,11 +37,6 @@ Claim = Callable[[ControlPlane, str, list[UUID]], Awaitable[list[Claimed]]]
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def plane(state_dsns: Any, tmp_path: Path) -> AsyncIterator[ControlPlane]:
     opened = await ControlPlane.open(state_dsns, tmp_path)
     yield opened

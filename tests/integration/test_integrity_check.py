@@ -493,11 +493,6 @@ jobs:
 """
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.anyio
 async def test_what_is_found_is_made_anew_and_then_right(
     state_dsns: StateDsns, node: ScriptedRpc, data: DataDatabase, tmp_path: Path

@@ -12,11 +12,6 @@ from trace_platform.domain.errors import BadInput, TraceError, Unavailable
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Doubling:
     """A batch that waits until it is let go, and refuses odd numbers."""
 

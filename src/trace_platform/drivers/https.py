@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trace_platform.domain.errors import BadInput, PortInUse, SetupError
+from trace_platform.drivers.request_head import BoundedHead
 from trace_platform.wire.problem import problem
 
 _STOP_S = 5
@@ -37,6 +38,8 @@ async def serve_https(app: FastAPI, listen: Listen, on_ready: Callable[[], None]
     listener = _bind(listen)
     config = uvicorn.Config(
         BodyLimit(app, MAX_BODY_BYTES),
+        http=BoundedHead,
+        ws="none",
         ssl_certfile=listen.certificate,
         ssl_keyfile=listen.key,
         log_config=None,

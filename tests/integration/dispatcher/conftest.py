@@ -12,11 +12,6 @@ from trace_platform.operators import registry
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def plane(state_dsns: Any, tmp_path: Path) -> AsyncIterator[ControlPlane]:
     opened = await ControlPlane.open(state_dsns, tmp_path)
     yield opened
