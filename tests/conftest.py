@@ -13,16 +13,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from tests.support.shared_data import shared_data
 from trace_platform.app import databases
 from trace_platform.app.home import Home
 from trace_platform.app.instance import Instance, open_instance
 from trace_platform.app.settings import Settings
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
+
+# The same examples in every run, and no time limits: the machine may be busy.
+hypothesis.settings.register_profile(
+    "same",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("same")
 
 _clones = itertools.count(1)
 # The home of a server that a test has started: suites that it runs clone their databases there.
@@ -82,9 +93,9 @@ def ctrl_c() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def eventually() -> Callable[..., None]:
-    """Wait for a condition: `eventually(lambda: done(), "what is awaited", timeout_s=10)`."""
+    """Wait for a condition: `eventually(lambda: done(), "what is awaited")`."""
 
-    def wait(condition: Callable[[], object], what: str = "", timeout_s: float = 20.0) -> None:
+    def wait(condition: Callable[[], object], what: str = "", timeout_s: float = 60.0) -> None:
         deadline = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < deadline, f"not within {timeout_s} s: {what or condition}"
@@ -128,6 +139,13 @@ def state_dsns(postgres: PostgresServer) -> Iterator[StateDsns]:
     """Connection strings to a state database of this test's own, migrated and empty."""
     with _clone(postgres, databases.STATE) as name:
         yield StateDsns(*(postgres.dsn(role, name) for role in databases.STATE.roles))
+
+
+@pytest.fixture(scope="session")
+def janitor_dsn(postgres: PostgresServer) -> Iterator[str]:
+    """Postgres data for dispatchers whose tests look for nothing there."""
+    with shared_data(postgres) as made:
+        yield made.janitor
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_what_nobody_committed_is_listed_and_then_deleted(stack: Stack) -> None:
     left = f"{dataset.location}{task_id}/1/"
     LocalStore(str(stack.home.objects)).put(f"{left}rows.parquet", b"x")
     shown = trace(stack, "datasets", "gc", "--dry-run").out
-    assert f"not_committed: {left}: 1 objects" in shown
+    assert f"not_committed: {left}: 1 object," in shown
     assert "would be deleted" in shown
     assert trace(stack, "datasets", "gc", "--json").json["items"][0]["place"] == left
     assert trace(stack, "datasets", "gc", "--json").json["items"] == []

@@ -115,7 +115,8 @@ def test_an_instance_without_work_says_so_in_words(stack: Stack) -> None:
 
 def test_a_task_shows_its_attempts_and_its_log(failed: str, deployed: Stack) -> None:
     said = trace(deployed, "tasks", "show", failed)
-    for words in ("work.broken (cryo_ingest on ecs_platform)", "1 of 1", "Failed", "0-9 of"):
+    job, given = "work.broken (cryo_ingest on ecs_platform)", "0-9 of work.echo.0"
+    for words in (job, "1 of 1", "Failed", given):
         assert words in said.out, said.out
     shown = trace(deployed, "tasks", "show", failed, "--json").json
     assert [a["outcome"] for a in shown["attempts"]] == ["Failed"]
@@ -139,12 +140,15 @@ def keep_log(stack: Stack, task_id: str, body: bytes) -> None:
     LocalStore(str(stack.home.objects)).put(log_uri(settings.bucket, *row, 1), body)
 
 
-def test_a_task_is_named_by_the_beginning_of_its_id(failed: str, deployed: Stack) -> None:
-    assert trace(deployed, "tasks", "show", failed[:30], "--json").json["task_id"] == failed
+def test_a_task_is_named_by_a_part_of_its_id(failed: str, deployed: Stack) -> None:
+    for part in (failed[:30], failed[-8:]):
+        assert trace(deployed, "tasks", "show", part, "--json").json["task_id"] == failed
+    alike = trace(deployed, "tasks", "show", failed[:8])
+    assert (alike.code, "several tasks' ids" in alike.err) == (1, True), alike.err
     for odd, words in (
         (failed[:7], "no task's id"),
         ("nonsense!", "no task's id"),
-        ("ffffffff-ffff", "no task's id begins"),
+        ("ffffffff-ffff", "no task's id begins or ends"),
     ):
         said = trace(deployed, "tasks", "show", odd)
         assert (said.code, words in said.err) == (1, True), said.err
@@ -222,6 +226,10 @@ def test_a_paused_job_waits_until_it_is_resumed(failed: str, deployed: Stack) ->
         (("tasks", "logs", "00000000-0000-0000-0000-000000000000"), 1, "there is no task"),
         (("tasks", "cancel", "00000000-0000-0000-0000-000000000000"), 1, "there is no task"),
         (("tasks", "list", "--status", "Lost"), 1, "bad_input"),
+        (("tasks", "list", "wrok"), 1, "did you mean work?"),
+        (("tasks", "list", "--job", "ecco"), 1, "did you mean echo?"),
+        (("backfills", "list", "wrok"), 1, "there is no DAG 'wrok'"),
+        (("deploys", "wrok"), 1, "there is no DAG 'wrok'"),
     ],
 )
 def test_what_cannot_be_is_said_plainly(

@@ -67,9 +67,9 @@ def test_a_worker_thawed_after_its_lease_changes_nothing(
 
 def deploy(stack: Engine, port: int) -> None:
     """`deaf` works until its end and learns there that it lost its task; `listening` is told by a
-    heartbeat, of which its lease makes one a second."""
+    heartbeat, of which its lease makes one in five seconds."""
     config = {"starts": str(stack.starts_file), "gates": str(stack.gates), "commit": True}
-    for name, lease_s in (("deaf", 60), ("listening", 3)):
+    for name, lease_s in (("deaf", 60), ("listening", 15)):
         extra = f"    heartbeat_timeout_seconds: {lease_s}\n    outputs: [rows, marks]\n"
         work = job("work", "witness", config | {"listens": name == "listening"}, extra)
         stack.deploy(port, dag(name, [work]))

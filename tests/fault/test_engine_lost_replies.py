@@ -25,7 +25,7 @@ from tests.support.cutting_proxy import CuttingProxy, cutting_proxy
 from tests.support.engine_stack import dag, engine, job
 from tests.support.served_dispatcher import ServedDispatcher
 from tests.support.stack import wait_for
-from trace_platform.dispatcher.api import create_app
+from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.complete_task import complete_task
 from trace_platform.domain.prefix import generation_prefix, scratch_prefix
 from trace_platform.domain.webhook_signature import sign, signing_key
@@ -37,7 +37,7 @@ from trace_platform.wire.task import (
     OutputCommit,
 )
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(400)
 
 DAG = dag("lossy", [job("echo", "no_op", {}, "    outputs: [rows, marks]\n")])
 
@@ -108,8 +108,8 @@ class Client:
 
 
 @pytest.fixture
-def client(state_dsns: Any, tmp_path: Path) -> Iterator[Client]:
-    dispatcher = ServedDispatcher(state_dsns, tmp_path)
+def client(state_dsns: Any, janitor_dsn: str, tmp_path: Path) -> Iterator[Client]:
+    dispatcher = ServedDispatcher(state_dsns, tmp_path, janitor_dsn)
     dispatcher.start()
     seen: set[str] = set()
 
@@ -610,10 +610,10 @@ def test_a_worker_that_loses_replies_finishes_every_task_once(
             stack.worker(proxy.port, slots=8)
             stack.await_ready()
             config = {"starts": str(stack.starts_file)}
-            work = job("work", "witness", config, "    heartbeat_timeout_seconds: 3\n")
+            work = job("work", "witness", config, "    heartbeat_timeout_seconds: 10\n")
             stack.deploy(dispatcher.port, dag("lossy", [work], "max_attempts: 20"))
             stack.emit(dispatcher.port, "lossy.source", range(tasks))
-            stack.wait_for_completed(tasks, 240)
+            stack.wait_for_completed(tasks, 280)
             claims = proxy.replies("/internal/task-claims")
             lost = {path: proxy.lost(path) for path in sorted({e.path for e in proxy.exchanges})}
         unheard = sum(len(claimed(each.reply)) for each in claims if each.lost)

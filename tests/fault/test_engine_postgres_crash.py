@@ -80,7 +80,7 @@ def deploy(stack: Engine, port: int) -> None:
         job("plain", "witness", config),
         job("writes", "witness", config | {"commit": True}, "    outputs: [rows, marks]\n"),
     ]
-    stack.deploy(port, dag("crashes", jobs, "max_attempts: 20, heartbeat_timeout_seconds: 5"))
+    stack.deploy(port, dag("crashes", jobs, "max_attempts: 20, heartbeat_timeout_seconds: 15"))
 
 
 class Flow:
@@ -116,7 +116,7 @@ class Flow:
             "(SELECT min(ended_at) FROM task_attempts"
             " WHERE outcome = 'Completed' AND ended_at > pg_postmaster_start_time())"
         )
-        first_s = wait_for("a completion after it", lambda: self._since_start(completed), 60)
+        first_s = wait_for("a completion after it", lambda: self._since_start(completed))
         self._after_start_s.append(first_s)
         self._after_recovery_s.append(first_s - recovered_s)
 
@@ -156,7 +156,7 @@ class Flow:
                 blocks = range(start, start + BATCH)
                 events = [{"partition_key": f"{n}-{n}", "start": n, "end": n} for n in blocks]
                 body = {"dataset": "crashes.source", "events": events}
-                wait_for("an answer", partial(self._acknowledges, http, body), 60)
+                wait_for("an answer", partial(self._acknowledges, http, body))
                 self._acknowledged += BATCH
                 # As fast as they can be worked off, on a small machine.
                 if self._stopping.wait(0.2):

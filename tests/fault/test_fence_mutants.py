@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import SHARED, PostgresServer
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 SUITE = "tests/integration/dispatcher/test_fence.py"
 CLAIMS = "tests/integration/dispatcher/test_claims.py"

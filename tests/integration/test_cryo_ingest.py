@@ -32,8 +32,8 @@ from trace_platform.domain.errors import (
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.cryo_ingest import Config, CryoIngest, Part, write_part
-from trace_platform.operators.evm.schema import DEFAULT_TABLES, TABLES, schema_hash
-from trace_platform.wire.manifest import seal
+from trace_platform.operators.evm.schema import DEFAULT_TABLES, TABLES
+from trace_platform.wire.manifest import schema_hash, seal
 
 pytestmark = pytest.mark.spark
 
@@ -60,7 +60,8 @@ def test_a_range_becomes_three_sealed_outputs(ingest: Ingest) -> None:
         manifest = ingest.manifest(task, index)
         body = task.store.get(output.prefix + "_manifest.json")
         assert task.store.get(output.prefix + "_SUCCESS") == seal(body)
-        assert manifest.schema_hash == schema_hash(schema)
+        assert [column.name for column in manifest.columns] == schema.names
+        assert manifest.schema_hash == schema_hash(manifest.columns)
         assert [file.name for file in manifest.files] == [
             f"{table}_2_9.parquet",
             f"{table}_10_17.parquet",
@@ -289,6 +290,9 @@ def test_a_jvm_killed_in_the_middle_fails_the_attempt_and_the_next_one_works(
                 running.result()
         assert caught.value.retryable
         assert "\n" not in caught.value.message
+    # As in test_spark_runtime: it takes a moment to be gone.
+    assert ingest.runtime._jvm is not None
+    ingest.runtime._jvm.wait(60)
     with scripted_rpc(TinyChain(16).answer) as node:
         assert ingest.run(node.url, BlockRange(0, 15))["blocks"].num_rows == 16
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tests.support.own_port import own_port
 from trace_platform.domain.errors import SetupError
 from trace_platform.drivers.lite import embedded_postgres
 from trace_platform.drivers.lite.embedded_postgres import ADMIN, EmbeddedPostgres
@@ -27,9 +27,7 @@ class Server:
     """An embedded server of a test's own."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = own_port(folder / "port")
         self.postgres = EmbeddedPostgres(folder / "postgres", port, PASSWORD)
         self.log = folder / "postgres.log"
         self.started: list[subprocess.Popen[bytes]] = []
@@ -103,7 +101,7 @@ def test_stop_ends_every_process_and_ends_open_sessions(server: Server) -> None:
     process = server.start()
     with psycopg.connect(server.dsn) as connection:
         connection.execute("SELECT 1")  # an open transaction does not delay a fast stop
-        server.postgres.stop(timeout_s=10)
+        server.postgres.stop(timeout_s=60)
         assert process.wait() == 0
         with pytest.raises(psycopg.OperationalError):
             connection.execute("SELECT 1")

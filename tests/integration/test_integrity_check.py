@@ -32,7 +32,7 @@ from tests.support.cold_chain import (
 )
 from tests.support.control_plane import ControlPlane
 from tests.support.operator_task import no_spark, operator_task
-from tests.support.scripted_rpc import ScriptedRpc
+from tests.support.scripted_rpc import RpcError, ScriptedRpc
 from trace_platform.data.database import DataDatabase
 from trace_platform.devchain import DevChain
 from trace_platform.dispatcher.route_invalidations import route_invalidations
@@ -176,6 +176,52 @@ def test_a_clean_dataset_of_a_real_node_proves_its_roots(
         assert checked.found(roots=True) == []
         cold.spoil("logs", 4, lambda t: set_value(t, 4, "data", lambda _: b"another"))
         assert checked.found(roots=True) == [("logs", 4, 4)]
+
+
+@pytest.fixture
+def traced(node: ScriptedRpc, tmp_path: Path, data: DataDatabase) -> Checked:
+    """Blocks and traces of a partition."""
+    names = ("blocks", "traces")
+    ids, files = {name: (uuid4(), uuid4()) for name in names}, {name: [] for name in names}
+    cold = ColdChain(LocalStore(str(tmp_path)), ids, files)
+    cold.ingest(node.url, BlockRange(0, 59))
+    return Checked(cold, data, node.url)
+
+
+def test_clean_traces_yield_nothing(traced: Checked) -> None:
+    assert traced.run() == []
+    assert traced.lines.facts("integrity_suspects") == []
+    assert traced.cold.files["traces"]
+
+
+@pytest.mark.parametrize(
+    ("column", "change"),
+    [("action_value_f64", lambda _: 7.0), ("block_hash", flip), ("transaction_hash", flip)],
+)
+def test_spoiled_traces_are_found(traced: Checked, column: str, change: Any) -> None:
+    traced.cold.spoil("traces", 33, lambda table: set_value(table, 33, column, change))
+    assert traced.found() == [("traces", 33, 33)]
+    (alert,) = traced.alerts()
+    assert (alert["facts"]["table"], alert["facts"]["what"]) == ("traces", column)
+
+
+def test_a_call_that_is_missing_is_suspected_without_the_chain(traced: Checked) -> None:
+    def without_a_call(table: pa.Table) -> pa.Table:
+        below = [n for n in places(table, 33) if table["trace_address"][n].as_py()]
+        return without_row(table, below[0])
+
+    traced.cold.spoil("traces", 33, without_a_call)
+    assert traced.found(mode="sampled", sample_blocks=2) == [("traces", 33, 33)]
+    assert traced.lines.facts("integrity_suspects") == [{"blocks": ["33-33"]}]
+
+
+def test_a_node_that_does_not_trace_is_said(traced: Checked, node: ScriptedRpc) -> None:
+    really = node.answer
+    node.answer = lambda method, params: (
+        RpcError(-32601, "no such method") if method == "trace_block" else really(method, params)
+    )
+    with pytest.raises(InvalidConfig, match="trace_block"):
+        traced.run()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.conftest import DataDsns
-from trace_platform.data import alerts, janitor
+from trace_platform.data import alerts, alerts_read, janitor
 from trace_platform.data.alerts import Alert
 from trace_platform.data.database import DataDatabase
 from trace_platform.data.hot_tables import HotTable, HotWriter
@@ -47,7 +47,7 @@ async def test_alerts_are_listed_by_severity_the_newest_first(data_dsns: DataDsn
     data = Database(data_dsns.janitor)
     await data.open()
     async with data.transaction() as tx:
-        found = await janitor.alerts(tx, ["warning", "critical"], 10)
+        found = await alerts_read.listing(tx, ["warning", "critical"], 10)
     await data.close()
     assert [row["message"] for row in found] == ["message 2", "message 1"]
 

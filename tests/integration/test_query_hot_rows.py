@@ -228,9 +228,7 @@ def _judged(rows: list[dict[str, Any]], filters: list[Filter]) -> list[int]:
         return [number for (number,) in engine.execute(query, values).fetchall()]
 
 
-@settings(
-    max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(filters=st.lists(st.sampled_from(list(KINDS)).flatmap(filters_of), max_size=3))
 def test_filters_mean_in_postgres_what_they_mean_in_duckdb(
     filters: list[Filter],

@@ -20,8 +20,8 @@ from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.operators import frames
 from trace_platform.operators.spark.session import SparkRuntime
+from trace_platform.query.where_sql import to_condition
 from trace_platform.wire.task import TaskInput
-from trace_platform.wire.where import to_sql
 
 pytestmark = pytest.mark.spark
 
@@ -157,10 +157,9 @@ def test_spark_finds_the_rows_that_duckdb_finds(
     where: dict[str, Any], spark_runtime: SparkRuntime, store: LocalStore
 ) -> None:
     frame = rows(given(store, where), spark_runtime.session(), store)
-    condition, parameters = to_sql(where, binary={"address"})
-    rights = duckdb.connect()
-    rights.register("t", table())
-    expected = rights.execute(f"SELECT id FROM t WHERE {condition}", parameters).fetchall()
+    rights = duckdb.connect().from_arrow(table()).set_alias("t")
+    kinds = dict(zip(rights.columns, map(str, rights.types), strict=True))
+    expected = rights.filter(to_condition(where, kinds, "t")).project("id").fetchall()
     assert sorted(row.id for row in frame.collect()) == sorted(id for (id,) in expected)
 
 

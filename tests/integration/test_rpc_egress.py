@@ -7,11 +7,13 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from http.client import HTTPConnection
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.authorization import READINGS
 from tests.support.bad_provider import (
     HANG,
     HANG_UP,
@@ -85,7 +87,7 @@ def test_one_that_fails_is_replaced_by_another_and_the_client_does_not_notice(
 
 def test_one_that_hangs_is_replaced_when_its_time_is_up(nodes: Open, egress_of: Open) -> None:
     first, second = nodes(always={BALANCE: HANG}), nodes()
-    timing = Timing(answer_s=0.2, poll_s=0.05, backoff_s=(0.01,))
+    timing = Timing(answer_s=2, poll_s=0.05, backoff_s=(0.01,))
     assert egress_of(pool(first.url, second.url), timing=timing).call(*ASKED)["result"] == RIGHT
 
 
@@ -159,12 +161,18 @@ def test_an_answer_beyond_all_bounds_is_refused_as_too_large(nodes: Open, egress
     assert error["code"] == -32008
 
 
-def test_a_client_that_leaves_ends_the_question(nodes: Open, egress_of: Open) -> None:
+def test_a_client_that_leaves_ends_the_question(
+    nodes: Open, egress_of: Open, eventually: Eventually
+) -> None:
     node = nodes(always={BALANCE: HANG})
-    egress = egress_of(pool(node.url))
-    with pytest.raises(httpx.ReadTimeout):
-        egress.post("main", call(*ASKED), timeout=0.5)
-    assert node.abandoned.wait(10)
+    # Without it the question would last longer than this test.
+    egress = egress_of(pool(node.url), timing=Timing(answer_s=600, deadline_s=600))
+    client = HTTPConnection(egress.url.removeprefix("http://"))
+    headers = {"X-Trace-Worker-Token": egress.tokens[0]}
+    client.request("POST", "/pools/main", json.dumps(call(*ASKED)), headers)
+    eventually(lambda: node.times(BALANCE) == 1, "it is asked")
+    client.close()
+    assert node.abandoned.wait(60)
 
 
 def test_errors_of_the_chain_are_answers_and_pass_through(nodes: Open, egress_of: Open) -> None:
@@ -230,10 +238,9 @@ def test_concurrency_stays_below_the_limit(nodes: Open, egress_of: Open) -> None
 def test_the_rate_of_calls_is_limited(nodes: Open, egress_of: Open) -> None:
     node = nodes()
     still = Timing(poll_s=60, idle_poll_s=60)
-    egress = egress_of(pool(node.url, requests_per_second=100), timing=still)
-    asked = [call(BALANCE, hex(i), "0x1", call_id=i) for i in range(100)]
-    for _ in range(2):
-        assert len(egress.post("main", asked).json()) == 100
+    egress = egress_of(pool(node.url, requests_per_second=20), timing=still)
+    asked = [call(BALANCE, hex(i), "0x1", call_id=i) for i in range(40)]
+    assert len(egress.post("main", asked).json()) == 40
     assert egress.providers()["a"]["limits_hit"] >= 1
 
 
@@ -283,6 +290,21 @@ def test_without_a_chain_id_most_providers_decide(nodes: Open, egress_of: Open) 
     assert egress.states() == {"a": "excluded", "b": "ok", "c": "ok"}
 
 
+@pytest.mark.parametrize("ranked", [True, False])
+def test_two_that_serve_two_chains_are_both_named(
+    nodes: Open, egress_of: Open, ranked: bool
+) -> None:
+    one, other = nodes(chain_id=1), nodes(chain_id=5)
+    egress = egress_of(pool(one.url, other.url, ranked=ranked))
+    for asked in (("eth_chainId",), ASKED):
+        error = egress.call(*asked)["error"]
+        assert error["code"] == -32050
+        for node, chain_id in ((one, 1), (other, 5)):
+            assert f"({node.url}) is not asked: it serves chain {chain_id}" in error["message"]
+        assert "set the pool's chain_id" in error["message"]
+    assert one.times(BALANCE) == other.times(BALANCE) == 0
+
+
 def test_the_newest_blocks_are_not_asked_of_one_that_lags(nodes: Open, egress_of: Open) -> None:
     lagging, second, third = nodes(head=90), nodes(), nodes()
     egress = egress_of(pool(lagging.url, second.url, third.url))
@@ -310,6 +332,32 @@ def test_of_two_the_one_behind_is_told_from_one_that_invents(nodes: Open, egress
     honest = nodes(head=100)
     egress = egress_of(pool(invents.url, honest.url))
     assert egress.call("eth_blockNumber")["result"] == hex(100)
+
+
+@pytest.mark.parametrize("head", [1000, 750], ids=["at the head", "behind"])
+@pytest.mark.parametrize("ranked", [True, False])
+def test_one_that_contradicts_the_others_is_not_asked_for_old_blocks_either(
+    nodes: Open, egress_of: Open, ranked: bool, head: int
+) -> None:
+    other = nodes(head=head, history="other", forks_at=600)
+    second, third = nodes(head=1000), nodes(head=1000)
+    egress = egress_of(pool(other.url, second.url, third.url, ranked=ranked))
+
+    def hashes(_: int) -> set[str]:
+        asked = [call("eth_getBlockByNumber", hex(700 + i), False, call_id=i) for i in range(8)]
+        answers = egress.post("main", asked).json()
+        return {answer["result"]["hash"] for answer in answers}
+
+    with ThreadPoolExecutor(8) as clients:
+        found = set().union(*clients.map(hashes, range(40)))
+    assert found == {second.hash(700 + i) for i in range(8)}
+    assert egress.states() == {"a": "contradicts", "b": "ok", "c": "ok"}
+    # Nobody else is left: an error, not other rows.
+    second.always = third.always = {"eth_getBlockByNumber": HTML, "eth_blockNumber": HTML}
+    error = egress.call("eth_getBlockByNumber", hex(700), False)["error"]
+    assert error["code"] == -32050
+    told = f"a ({other.url}) is not asked: its blocks are not those of most providers"
+    assert told in error["message"]
 
 
 def test_one_that_contradicts_the_others_is_not_asked_about_recent_blocks(
@@ -374,11 +422,46 @@ def test_what_most_say_is_the_answer(nodes: Open, egress_of: Open) -> None:
 
 
 def test_without_a_majority_there_is_no_answer(nodes: Open, egress_of: Open) -> None:
-    first, second = nodes(), nodes(history="lie", forks_at=0)
+    first, second = nodes(), nodes(history="lie", forks_at=98)
     egress = egress_of(pool(first.url, second.url))
-    error = egress.call("eth_getBlockByNumber", "0x60", False, agree=True)["error"]
+    error = egress.call("eth_getBlockByNumber", hex(98), False, agree=True)["error"]
     assert error["code"] == -32055
     assert error["message"].startswith("providers disagree")
+
+
+def test_one_that_contradicted_before_does_not_keep_the_others_from_agreeing(
+    nodes: Open, egress_of: Open
+) -> None:
+    first, second = nodes(), nodes(history="stale", forks_at=80)
+    egress = egress_of(pool(first.url, second.url))
+    first.history, first.forks_at = "reorg", 100
+    found = egress.call("eth_getBlockByNumber", hex(100), False, agree=True)["result"]
+    assert found["hash"] == first.hash(100)
+
+
+def test_one_that_limits_the_rate_does_not_keep_the_others_from_agreeing(
+    nodes: Open, egress_of: Open
+) -> None:
+    first, second = nodes(), nodes()
+    still = Timing(poll_s=60, idle_poll_s=60)
+    egress = egress_of(pool(first.url, second.url), timing=still)
+    assert egress.call("eth_getBlockByNumber", "0x10", False, agree=True)["result"]
+    second.always["eth_getBlockByNumber"] = limited("3600")
+    found = egress.call("eth_getBlockByNumber", "0x10", False, agree=True)["result"]
+    assert found["hash"] == first.hash(0x10)
+    before = len(second.requests)
+    assert egress.call("eth_getBlockByNumber", "0x10", False, agree=True)["result"]
+    assert len(second.requests) == before  # it is left alone
+
+
+def test_when_all_limit_the_rate_that_is_told(nodes: Open, egress_of: Open) -> None:
+    first, second = nodes(), nodes()
+    egress = egress_of(pool(first.url, second.url))
+    assert egress.call("eth_getBlockByNumber", "0x10", False, agree=True)["result"]
+    for node in (first, second):
+        node.always["eth_getBlockByNumber"] = limited("3600")
+    error = egress.call("eth_getBlockByNumber", "0x10", False, agree=True)["error"]
+    assert error["code"] == -32005
 
 
 def test_one_alone_agrees_with_itself(nodes: Open, egress_of: Open) -> None:
@@ -428,6 +511,14 @@ def test_nobody_is_answered_without_the_workers_token(nodes: Open, egress_of: Op
     for path in ("/metrics", "/v1/pools"):
         assert egress.http.get(path).status_code == 401
     assert egress.http.get("/healthz").json() == {"status": "ok"}
+
+
+def test_a_users_token_is_sent_as_bearer(nodes: Open, egress_of: Open) -> None:
+    egress = egress_of(pool(nodes().url))
+    for written, opens in READINGS:
+        sent = {"Authorization": written.format(USER_TOKEN)}
+        answer = egress.http.get("/v1/pools", headers=sent)
+        assert answer.status_code == (200 if opens else 401), written
 
 
 def test_two_tokens_are_valid_while_one_is_rotated(nodes: Open, egress_of: Open) -> None:

@@ -95,6 +95,11 @@ class Pools:
             rows = connection.execute("SELECT * FROM alert_events ORDER BY created_at").fetchall()
         return [(row["severity"], row["code"], row["facts"].get("provider")) for row in rows]
 
+    def said(self) -> list[str]:
+        with psycopg.connect(self.data.dsn) as connection:
+            rows = connection.execute("SELECT message FROM alert_events ORDER BY created_at")
+            return [message for (message,) in rows]
+
 
 @pytest.fixture
 def pools(data_dsns: DataDsns, tmp_path: Path) -> Iterator[Pools]:
@@ -146,6 +151,31 @@ def test_where_nobody_has_a_majority_all_are_named(pools: Pools) -> None:
     pools.chains["a"].mine()
     pools.rounds(rpc_pools=["a", "c"], old_blocks=0)
     assert {provider for *_, provider in pools.told()} == {"a", "c"}
+    for said in pools.said():
+        assert said.endswith(", the 2 that answered have 2, none of them most")
+
+
+def test_a_fork_is_one_incident_however_many_blocks_of_it_are_seen(pools: Pools) -> None:
+    """Also for the next attempt, until the block at which it was seen first is right again."""
+
+    def mined() -> None:
+        for chain in pools.chains.values():
+            chain.mine()
+
+    forked, right = DevChain(blocks=HEAD - 100, txs=3), pools.nodes["c"].answer
+    forked.reorg(1)
+    forked.mine(103)
+    with served(forked) as fork:
+        pools.nodes["c"].answer = fork.answer
+        pools.rounds(*[mined] * 5)
+        pools.rounds(*[mined] * 2)
+    assert sorted(pools.told()) == [
+        ("critical", "rpc_disagrees", "c"), ("warning", "rpc_disagrees", "c"),
+    ]  # fmt: skip
+    pools.nodes["c"].answer = right
+    pools.rounds(nothing)
+    assert sorted(pools.told())[1:3] == [("info", "rpc_disagrees_ended", "c")] * 2
+    assert len(pools.told()) == 4
 
 
 def test_a_node_that_was_asked_while_the_head_moved_is_asked_again(pools: Pools) -> None:
@@ -182,9 +212,14 @@ def test_a_provider_that_does_not_answer_is_told_once(pools: Pools) -> None:
 
 
 def test_a_provider_of_another_chain_is_named(pools: Pools) -> None:
+    def right(method: str, _: list[Any], found: Any) -> Any:
+        return hex(31337) if method == "eth_chainId" else found
+
     pools.bend("b", lambda method, _, found: "0x1" if method == "eth_chainId" else found)
-    pools.rounds()
-    assert pools.told() == [("warning", "rpc_wrong_chain", "b")]
+    pools.rounds(nothing, lambda: pools.bend("b", right))
+    assert pools.told() == [
+        ("warning", "rpc_wrong_chain", "b"), ("info", "rpc_wrong_chain_ended", "b"),
+    ]  # fmt: skip
 
 
 def _fewer_logs(method: str, _: list[Any], found: Any) -> Any:

@@ -86,7 +86,7 @@ def test_each_schedule_has_its_own_policy_for_what_was_missed(rig: Rig) -> None:
     assert len(rig.cursors("skip")) <= 1
     assert len(rig.cursors("latest")) == 1
     found = rig.cursors("all")
-    assert len(found) == 10
+    assert len(found) in (10, 11), "a minute may have begun since"
     assert {late - early for early, late in pairwise(found)} == {60}
     assert found[-1] == rig.cursors("latest")[0]
 
@@ -98,7 +98,7 @@ def test_turns_and_schedulers_that_repeat_each_other_add_nothing(rig: Rig) -> No
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     for client in clients:
         client.close()
     found = rig.cursors("busy")
@@ -180,9 +180,9 @@ def test_the_process_ticks_until_it_is_told_to_stop(rig: Rig) -> None:
         [sys.executable, "-c", script, rig.dispatcher.url, SECRETS.service_token]
     )
     try:
-        wait_for("its tick", lambda: rig.cursors("kept"), 30)
+        wait_for("its tick", lambda: rig.cursors("kept"))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()

@@ -20,6 +20,7 @@ from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.wire.control import PauseRequest
 from trace_platform.wire.task import DatasetEvent
 from trace_platform.worker import attempt as attempt_module
+from trace_platform.worker import serve
 
 GONE = "name: live\njobs:\n  - { name: other, activation: source, source: { kind: manual } }\n"
 
@@ -27,7 +28,7 @@ GONE = "name: live\njobs:\n  - { name: other, activation: source, source: { kind
 def dag(operator: str = "probe", config: str = "{}", priority: str = "normal") -> str:
     return f"""
 name: live
-defaults: {{ heartbeat_timeout_seconds: 6 }}
+defaults: {{ heartbeat_timeout_seconds: 15 }}
 jobs:
   - name: source
     activation: source
@@ -48,6 +49,7 @@ jobs:
 @pytest.fixture
 def rig(state_dsns: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     monkeypatch.setitem(registry.OPERATORS, "probe", "tests.support.probe_operator.Probe")
+    monkeypatch.setattr(serve, "MAX_BEAT_S", 0.3)
     opened = Rig(state_dsns, tmp_path)
     yield opened
     opened.close()
@@ -75,7 +77,7 @@ def wait_for_attempt(rig: Rig, number: int) -> None:
         rows = rig.sql("SELECT attempt, status FROM tasks WHERE dedupe_key = 'run'")
         return rows == [{"attempt": number, "status": "Running"}]
 
-    wait_for(f"attempt {number}", runs, 30)
+    wait_for(f"attempt {number}", runs)
 
 
 def events(rig: Rig) -> int:
@@ -106,7 +108,7 @@ def counting(started: threading.Event | None = None) -> Callable[[TaskContext], 
 def test_the_ticker_emits_while_it_runs_and_its_events_become_tasks(rig: Rig) -> None:
     deploy(rig, dag("ticker", "{ every_seconds: 0.05 }"))
     done = "SELECT 1 FROM tasks WHERE status = 'Completed' AND dedupe_key <> 'run'"
-    wait_for("tasks that followed", lambda: len(rig.sql(done)) >= 5, 30)
+    wait_for("tasks that followed", lambda: len(rig.sql(done)) >= 5)
     assert run_of(rig)["attempt"] == 1
     rows = rig.sql("SELECT cursor FROM events ORDER BY id")
     cursors = [row["cursor"] for row in rows]
@@ -115,7 +117,7 @@ def test_the_ticker_emits_while_it_runs_and_its_events_become_tasks(rig: Rig) ->
 
 def test_a_changed_definition_ends_the_attempt_and_the_next_has_the_new_one(rig: Rig) -> None:
     deploy(rig, dag("ticker", "{ every_seconds: 0.05 }"))
-    wait_for("events", lambda: events(rig) >= 2, 30)
+    wait_for("events", lambda: events(rig) >= 2)
     first = run_of(rig)["id"]
     deploy(rig, dag("ticker", "{ every_seconds: 0.04 }"))
     wait_for_attempt(rig, 2)
@@ -126,7 +128,7 @@ def test_a_changed_definition_ends_the_attempt_and_the_next_has_the_new_one(rig:
 def test_a_paused_source_emits_nothing_until_it_goes_on(rig: Rig) -> None:
     behave(counting())
     deploy(rig, dag())
-    wait_for("events", lambda: events(rig) >= 2, 30)
+    wait_for("events", lambda: events(rig) >= 2)
 
     async def pause(plane: Any) -> Any:
         return await pause_job(plane.me.state, plane.me.org_id, "live", "source", PauseRequest())
@@ -136,28 +138,31 @@ def test_a_paused_source_emits_nothing_until_it_goes_on(rig: Rig) -> None:
 
     rig.dispatcher.run(pause)
     (attempt,) = [a for a in rig.worker._attempts() if a.is_source]
-    wait_for("the pause", lambda: not attempt._go_on.is_set(), 20)
+    wait_for("the pause", lambda: not attempt._go_on.is_set())
     # One may have been on its way.
     beats = attempt._beats
-    wait_for("another heartbeat", lambda: attempt._beats >= beats + 1, 20)
+    wait_for("another heartbeat", lambda: attempt._beats >= beats + 1)
     paused = events(rig)
-    wait_for("more heartbeats", lambda: attempt._beats >= beats + 3, 20)
+    wait_for("more heartbeats", lambda: attempt._beats >= beats + 3)
     assert events(rig) == paused
     rig.dispatcher.run(resume)
-    wait_for("events again", lambda: events(rig) > paused, 20)
+    wait_for("events again", lambda: events(rig) > paused)
     assert run_of(rig)["attempt"] == 1
 
 
 def test_a_removed_source_ends_and_is_not_started_again(rig: Rig) -> None:
     behave(counting())
     deploy(rig, dag())
-    wait_for("events", lambda: events(rig) >= 2, 30)
+    wait_for("events", lambda: events(rig) >= 2)
     deploy(rig, GONE)
-    wait_for("its end", lambda: run_of(rig)["status"] == "Canceled", 30)
+    wait_for("its end", lambda: run_of(rig)["status"] == "Canceled")
     assert outcomes(rig) == [("Canceled", "superseded")]
 
 
-def test_a_worker_that_stops_lets_its_source_end_and_hands_it_back(rig: Rig) -> None:
+def test_a_worker_that_stops_lets_its_source_end_and_hands_it_back(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "STOP_GRACE_S", 60)
     ended: list[str] = []
 
     def run(task: TaskContext) -> Result | None:
@@ -167,9 +172,9 @@ def test_a_worker_that_stops_lets_its_source_end_and_hands_it_back(rig: Rig) -> 
 
     behave(run)
     deploy(rig, dag())
-    wait_for("events", lambda: events(rig) >= 2, 30)
+    wait_for("events", lambda: events(rig) >= 2)
     rig.worker._stopping.set()
-    rig._thread.join(20)
+    rig._thread.join(60)
     assert ended == ["well"]
     assert outcomes(rig) == [("Failed", "worker_stopped")]
     row = run_of(rig)
@@ -179,11 +184,11 @@ def test_a_worker_that_stops_lets_its_source_end_and_hands_it_back(rig: Rig) -> 
 
 def test_a_source_that_does_not_listen_is_handed_back_all_the_same(rig: Rig) -> None:
     deaf = threading.Event()
-    behave(lambda task: deaf.wait(30) and None)
+    behave(lambda task: deaf.wait(120) and None)
     deploy(rig, dag())
     wait_for_attempt(rig, 1)
     rig.worker._stopping.set()
-    rig._thread.join(20)
+    rig._thread.join(60)
     deaf.set()
     assert outcomes(rig) == [("Failed", "worker_stopped")]
 
@@ -211,7 +216,7 @@ def test_a_source_that_does_not_end_when_told_to_is_stopped(
 def test_a_time_out_interrupts_a_source_and_is_no_failure(rig: Rig) -> None:
     behave(counting())
     deploy(rig, dag())
-    wait_for("events", lambda: events(rig) >= 2, 30)
+    wait_for("events", lambda: events(rig) >= 2)
     (attempt,) = [a for a in rig.worker._attempts() if a.is_source]
     # As if the day were over.
     attempt._started -= attempt.claimed.task.timeout_seconds
@@ -222,19 +227,19 @@ def test_a_time_out_interrupts_a_source_and_is_no_failure(rig: Rig) -> None:
 
 def test_an_outage_of_the_dispatcher_ends_no_source(rig: Rig) -> None:
     deploy(rig, dag("ticker", "{ every_seconds: 0.2 }"))
-    wait_for("events", lambda: events(rig) >= 2, 30)
+    wait_for("events", lambda: events(rig) >= 2)
     rig.dispatcher.stop()
     before = events(rig)
     rig.dispatcher.start()
-    wait_for("events again", lambda: events(rig) > before + 1, 30)
+    wait_for("events again", lambda: events(rig) > before + 1)
     assert run_of(rig)["attempt"] == 1
 
 
 def test_a_source_that_was_canceled_stops_and_stays_so(rig: Rig) -> None:
     behave(counting())
     deploy(rig, dag())
-    wait_for("events", lambda: events(rig) >= 2, 30)
+    wait_for("events", lambda: events(rig) >= 2)
     task_id = run_of(rig)["id"]
     rig.dispatcher.run(lambda p: cancel_task(p.me.state, p.me.org_id, task_id))
-    wait_for("its end", lambda: run_of(rig)["status"] == "Canceled", 30)
+    wait_for("its end", lambda: run_of(rig)["status"] == "Canceled")
     assert outcomes(rig) == [("Canceled", "task_canceled")]

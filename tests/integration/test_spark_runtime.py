@@ -210,7 +210,7 @@ def test_a_killed_jvm_is_noticed_and_started_again(
     # A killed process with many threads takes a moment to be gone; until then a look at it opens
     # a connection that nobody closes.
     assert spark_runtime._jvm is not None
-    spark_runtime._jvm.wait(30)
+    spark_runtime._jvm.wait(60)
     assert _squares(spark_runtime) == [0, 1, 4, 9]
     assert spark_runtime.jvm_pid not in (None, pid)
     assert spark_runtime.session().range(5).selectExpr("sum(id)").collect()[0][0] == 10

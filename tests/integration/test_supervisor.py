@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -262,6 +263,16 @@ def test_a_stranger_with_a_recorded_pid_is_left_alone(home: Home) -> None:
         with Supervisor(home, [Stage((fake("one"),))]):
             assert stranger.poll() is None
         stranger.kill()
+
+
+def test_a_copy_of_a_home_has_nothing_of_the_one_that_runs(home: Home, tmp_path: Path) -> None:
+    with Supervisor(home, [Stage((fake("one"),))]):
+        copy = Home(shutil.copytree(home.root, tmp_path / "copy"))
+        assert instance_status(copy).processes == []
+        assert not stop_instance(copy)
+        with Supervisor(copy, [Stage((fake("one"),))]):
+            assert pid_of(copy, "one") != pid_of(home, "one")
+        assert instance_status(home).ready
 
 
 def test_output_goes_to_the_log_of_the_process(home: Home) -> None:

@@ -196,7 +196,10 @@ def _held(python: str, scratch: str, readable: str = "/usr") -> list[str]:
 def test_a_confined_process_cannot(
     lay_out: Callable[[str], Ground], canaries: Canaries, attempt: str
 ) -> None:
-    assert run("free", attempt, lay_out("free")) == "done"
+    free = run("free", attempt, lay_out("free"))
+    if f"[Errno {errno.EPERM}]" in free:
+        pytest.skip("nobody may do this here: containers often forbid namespaces and tracing")
+    assert free == "done"
     canaries.touched()
     ground = lay_out("confined")
     before = ground.state()
@@ -234,14 +237,15 @@ CHANGING = [
 ]
 
 
-# Nothing stops DuckDB's sleep but a signal.
+# Nothing stops DuckDB's sleep but a signal, and among so many attacks it is not waited for.
 _DEAF_S = 6.0
 
 
 class Engine:
     """A process of tests/support/confined_duckdb.py, replaced when a statement ends it."""
 
-    def __init__(self, how: str, ground: Ground) -> None:
+    def __init__(self, how: str, ground: Ground, deaf_s: float = 60.0) -> None:
+        self._deaf_s = deaf_s
         script = str(SUPPORT / "confined_duckdb.py")
         self._command = [sys.executable, "-I", script, how, json.dumps(asdict(ground))]
         self._process: subprocess.Popen[str] | None = None
@@ -263,7 +267,7 @@ class Engine:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(sql) + "\n")
         self._process.stdin.flush()
-        deaf = threading.Timer(_DEAF_S, self._process.kill)
+        deaf = threading.Timer(self._deaf_s, self._process.kill)
         deaf.start()
         try:
             lines = []
@@ -372,7 +376,7 @@ def test_the_whole_corpus_of_attacks_finds_nothing_without_gate_and_lock(
     before = ground.state()
     attacks = [each for kind in REFUSED.values() for each in kind]
     answered = 0
-    with _listening() as (port, heard), Engine("confined", ground) as engine:
+    with _listening() as (port, heard), Engine("confined", ground, _DEAF_S) as engine:
         for attack in attacks:
             outcome = engine.outcome(_attack(attack, ground, port))
             answered += outcome.endswith("]\n")
@@ -544,7 +548,7 @@ def test_a_confined_process_dies_with_its_parent(
         assert not _gone(child)
         process.kill()
         process.wait()
-        eventually(lambda: _gone(child), "the child ends", timeout_s=10)
+        eventually(lambda: _gone(child), "the child ends")
 
 
 def _gone(process: psutil.Process) -> bool:

@@ -22,7 +22,9 @@ from trace_platform.query.children import Child, ChildPool
 from trace_platform.query.messages import Limits, Run
 
 LIMITS = Limits(timeout_s=2.0, memory_mb=256, spill_mb=128, hot_mb=32, threads=2)
-DEADLINE_S = LIMITS.timeout_s + 2.0
+# A child is killed after the time-out and its grace, which keeps the promise. The rest is for a
+# machine that is busy with something else.
+DEADLINE_S = LIMITS.timeout_s + LIMITS.grace_s + 10.0
 MIB = 1 << 20
 # A warm child, and what a query may have: its memory, half of it again for what DuckDB does not
 # count, and rows from Postgres.
@@ -136,12 +138,12 @@ def pool(loop: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Iter
         loop.run(pool.close())
 
 
-async def answer(child: Child, sql: str) -> bytes:
+async def answer(child: Child, sql: str, timeout_s: float = 60.0) -> bytes:
     """The rows as JSON. Neither the check nor the run takes longer than it may."""
     chunks: list[bytes] = []
     with _in_time():
         await child.check(sql)
-    run = Run(relations=[], limit=10, timeout_s=LIMITS.timeout_s)
+    run = Run(relations=[], limit=10, timeout_s=timeout_s)
     with _in_time():
         await child.run(run, chunks.append)
     return b"".join(chunks)
@@ -164,7 +166,7 @@ async def attack(pool: ChildPool, sql: str) -> tuple[TraceError | None, Watch]:
         bystander = asyncio.create_task(_neighbour(pool))
         ended = None
         try:
-            await answer(child, sql)
+            await answer(child, sql, LIMITS.timeout_s)
         except TraceError as error:
             ended = error
         finally:
@@ -180,6 +182,10 @@ async def _neighbour(pool: ChildPool) -> None:
     async with pool.borrowed() as child:
         for n in range(5):
             assert str(n * 1_000).encode() in await answer(child, f"SELECT {n} * 1_000")
+
+
+def test_the_grace_of_a_child_is_within_the_promise() -> None:
+    assert Limits().grace_s < 2.0
 
 
 @pytest.mark.parametrize("name", SLOW)
@@ -221,7 +227,7 @@ def test_the_disk_is_used_up_to_its_limit_and_emptied(tmp_path: Path) -> None:
     """With all the time that it takes."""
 
     async def scenario() -> Watch:
-        limits = msgspec.structs.replace(LIMITS, timeout_s=60.0)
+        limits = msgspec.structs.replace(LIMITS, timeout_s=240.0)
         pool = ChildPool(1, limits, readable=[], scratch=tmp_path)
         await pool.start()
         watch = Watch()
@@ -230,7 +236,7 @@ def test_the_disk_is_used_up_to_its_limit_and_emptied(tmp_path: Path) -> None:
                 watching = asyncio.create_task(watch.follow(child))
                 await child.check(SPILLING["many relations"])
                 with pytest.raises(InvalidQuery, match="on disk"):
-                    await child.run(Run(relations=[], timeout_s=60.0), lambda _: None)
+                    await child.run(Run(relations=[], timeout_s=limits.timeout_s), lambda _: None)
                 watching.cancel()
                 assert b"42" in await answer(child, "SELECT 42")
                 assert _size(child.scratch) == 0

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.own_port import own_port
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "@foundry-rs/anvil@1.7.1"
@@ -79,9 +80,10 @@ class Anvil:
 
 @contextmanager
 def anvil(*options: str) -> Iterator[Anvil]:
-    port = _free_port()
-    command = [str(anvil_binary()), "--port", str(port), "--host", "127.0.0.1", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with ExitStack() as stack:
+        port = own_port(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="anvil-"))))
+        command = [str(anvil_binary()), "--port", str(port), "--host", "127.0.0.1", *options]
+        process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         try:
             assert process.stdout is not None
             for line in process.stdout:
@@ -94,9 +96,3 @@ def anvil(*options: str) -> Iterator[Anvil]:
             yield Anvil(f"http://127.0.0.1:{port}")
         finally:
             process.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -47,7 +47,7 @@ def served(chain: DevChain) -> Iterator[ScriptedRpc]:
 
 @dataclass
 class ColdChain:
-    """Three datasets in a directory, a partition at a time."""
+    """Datasets in a directory, a partition at a time; three of them, unless others are named."""
 
     store: LocalStore
     datasets: dict[str, tuple[UUID, UUID]] = field(
@@ -64,14 +64,16 @@ class ColdChain:
                 dataset_version=self.datasets[name][1],
                 prefix=f"s3://data/{name}/{uuid4()}/1/",
             )
-            for i, name in enumerate(NAMES)
+            for i, name in enumerate(self.datasets)
         ]
         write(self.store, url, blocks, outputs, parts=parts)
         for output in outputs:
             found = self.store.list(output.prefix)
             self.files[output.name] += [uri for uri in found if uri.endswith(".parquet")]
 
-    def inputs(self, *, names: tuple[str, ...] = NAMES, cursor: int = 7) -> tuple[TaskInput, ...]:
+    def inputs(
+        self, *, names: tuple[str, ...] | None = None, cursor: int = 7
+    ) -> tuple[TaskInput, ...]:
         """As a tick of a schedule has them: every file, none of them what woke the task."""
         return tuple(
             TaskInput(
@@ -82,7 +84,7 @@ class ColdChain:
                 files=self.files[name],
                 trigger=False,
             )
-            for i, name in enumerate(names)
+            for i, name in enumerate(names or self.datasets)
         )
 
     def path(self, uri: str) -> Path:
@@ -110,7 +112,8 @@ def write(
     parts: int = 2,
 ) -> list[OutputCommit]:
     """As `cryo_ingest` does on its executors, one part after the other."""
-    config = Config(chain_id=31337, rpc_pool="test")
+    tables = [output.name for output in outputs]
+    config = Config.model_validate({"chain_id": 31337, "rpc_pool": "test", "tables": tables})
     prefixes = {output.name: output.prefix for output in outputs}
     written = [
         write_part(Part(RpcEndpoint(url), config, store, prefixes, piece))

@@ -12,10 +12,10 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import dict_row
 
-from trace_platform.dispatcher.api import Dispatcher, Secrets
 from trace_platform.dispatcher.claim_task import Grants, claim_task
 from trace_platform.dispatcher.complete_task import complete_task
 from trace_platform.dispatcher.deploy_dag import deploy_dag
+from trace_platform.dispatcher.dispatcher import Dispatcher, Secrets
 from trace_platform.dispatcher.heartbeat import heartbeat
 from trace_platform.dispatcher.loops import Wake
 from trace_platform.dispatcher.publish_outbox import Publishing, publish_outbox
@@ -92,16 +92,18 @@ class ControlPlane:
     owner_dsn: str
 
     @classmethod
-    async def open(cls, dsns: Any, folder: Path, data_dsn: str | None = None) -> ControlPlane:
+    async def open(cls, dsns: Any, folder: Path, data_dsn: str = "") -> ControlPlane:
+        """Without a DSN, whoever asks Postgres data gets no answer."""
         state = Database(dsns.dispatcher)
         await state.open()
-        data = Database(data_dsn) if data_dsn else None
-        if data is not None:
+        data = Database(data_dsn)
+        if data_dsn:
             await data.open()
         async with state.transaction() as tx:
             org_id = await dags.default_org(tx)
         me = Dispatcher(
             state=state,
+            data=data,
             store=LocalStore(str(folder)),
             grants=Grants(TaskTokens(PemSigner(folder / "keys")), "trace-data", "trace-scratch"),
             secrets=SECRETS,
@@ -109,14 +111,12 @@ class ControlPlane:
             org_id=org_id,
             retry_base_s=1.0,
             wake=Wake(),
-            data=data,
         )
         return cls(me, PgQueueSender(state), PgQueueReceiver(dsns.queue), dsns.owner)
 
     async def close(self) -> None:
         self.received.close()
-        if self.me.data is not None:
-            await self.me.data.close()
+        await self.me.data.close()
         await self.me.state.close()
 
     def sql(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ class EngineProcess:
             assert self.process.poll() is None, f"{self.kind} ended: see {self.home.logs}"
             return is_ready(self.home, self.kind, self.pid)
 
-        wait_for(f"{self.kind} to be ready", ready, 60)
+        wait_for(f"{self.kind} to be ready", ready)
 
     def says(self, event: str) -> list[dict[str, Any]]:
         """Its log lines of that name, so far."""

@@ -129,7 +129,8 @@ def _prepare(home: Path) -> None:
     steps.patch_queries()
     steps.patch_transactions()
 
-    from trace_platform.dispatcher import dag_api, run_loops, task_api
+    from trace_platform.dispatcher import batches, run_loops
+    from trace_platform.dispatcher.api import dags
     from trace_platform.drivers import http_invoker  # noqa: F401
     from trace_platform.drivers.lite import pem_signer, pgqueue  # noqa: F401
     from trace_platform.operators import registry
@@ -143,12 +144,12 @@ def _prepare(home: Path) -> None:
         await steps.run("queue.send", lambda: send(self, *args))
 
     pgqueue.PgQueueSender.send = send_as_step  # type: ignore[assignment, method-assign]
-    steps.patch_verb(dag_api, "deploy_dag", "deploy", always=True)
-    steps.patch_verb(dag_api, "roll_back", "rollback", always=True)
+    steps.patch_verb(dags, "deploy_dag", "deploy", always=True)
+    steps.patch_verb(dags, "roll_back", "rollback", always=True)
     steps.patch_verb(run_loops, "advance_deploys", "advance", always=False)
     steps.patch_verb(run_loops, "publish_outbox", "publish", always=False)
-    steps.patch_verb(task_api, "claim_tasks", "claim", always=False)
-    steps.patch_verb(task_api, "complete_tasks", "complete", always=False)
+    steps.patch_verb(batches, "claim_tasks", "claim", always=False)
+    steps.patch_verb(batches, "complete_tasks", "complete", always=False)
 
 
 def _end_with_test() -> None:

@@ -21,8 +21,9 @@ from tests.support.crash_points import (
 
 
 def _prepare(home: Path) -> None:
-    from trace_platform.app import processes, rpc_endpoints
+    from trace_platform.app import rpc_endpoints
     from trace_platform.data.hot_tables import HotWriter
+    from trace_platform.drivers.lite import local_store
     from trace_platform.drivers.rpc_endpoint import RpcEndpoint
     from trace_platform.operators import cryo_ingest, registry  # noqa: F401
     from trace_platform.worker import dispatcher_client, serve  # noqa: F401
@@ -33,7 +34,7 @@ def _prepare(home: Path) -> None:
     def node(*_: Any) -> Callable[[str], RpcEndpoint]:
         return lambda _: RpcEndpoint((home / "node").read_text())
 
-    processes.LocalStore = store  # type: ignore[assignment, misc]
+    local_store.LocalStore = store  # type: ignore[assignment, misc]
     rpc_endpoints.rpc_endpoints = node
     client = dispatcher_client.DispatcherClient
     crash_at_completions(client, CrashPoints(home))

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,8 @@ from trace_platform.wire.query import (
     ResolveResponse,
 )
 
-_START_S = 60.0
-_STOP_S = 20.0
+_START_S = 120.0
+_STOP_S = 60.0
 
 
 class StandInDispatcher(ThreadingHTTPServer):
@@ -67,7 +68,8 @@ class StandInDispatcher(ThreadingHTTPServer):
         found = self.datasets.get(ref.name or "")
         if found is None:
             raise UnknownDataset(f"there is no dataset {ref.name!r}", name=ref.name, suggestions=[])
-        return found if files else found.model_copy(update={"files": []})
+        at = datetime.fromisoformat(ref.at) if ref.at else None
+        return found.model_copy(update={"at": at} if files else {"at": at, "files": []})
 
     def stop(self) -> None:
         self.shutdown()

@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 import pyarrow as pa
 
 from trace_platform.app.home import Home
+from trace_platform.app.ready import mark_ready
 from trace_platform.domain.errors import TraceError
 from trace_platform.drivers.lite.certificates import ensure_certificates
 from trace_platform.wire.problem import problem
@@ -58,6 +59,7 @@ class ScriptedApi(ThreadingHTTPServer):
             self.socket, server_side=True, do_handshake_on_connect=False
         )
         home.instance_file.write_text(json.dumps({"ports": {"query": self.server_port}}))
+        mark_ready(home, "query")
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     @property

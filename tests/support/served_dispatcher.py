@@ -12,37 +12,36 @@ from typing import Any
 import uvicorn
 
 from tests.support.control_plane import ControlPlane
-from trace_platform.dispatcher.api import create_app
+from tests.support.own_port import own_port
+from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.run_loops import Tuning, running_loops
 from trace_platform.drivers.http_invoker import HttpInvoker
 from trace_platform.drivers.lite.certificates import ensure_certificates
 
 
 class ServedDispatcher:
-    def __init__(self, dsns: Any, folder: Path, data_dsn: str | None = None) -> None:
+    def __init__(self, dsns: Any, folder: Path, data_dsn: str = "") -> None:
         self._dsns = dsns
         self._data_dsn = data_dsn
         self._folder = folder
         self.tls = ensure_certificates(folder / "tls")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = own_port(folder / "port")
         self.url = f"http://localhost:{self.port}"
 
     def start(self) -> None:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
-        assert self._ready.wait(20)
+        assert self._ready.wait(60)
 
     def stop(self) -> None:
         self._server.should_exit = True
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def run(self, work: Any) -> Any:
         """Run a coroutine made by `work(plane)` in the dispatcher's loop."""
-        return asyncio.run_coroutine_threadsafe(work(self.plane), self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work(self.plane), self._loop).result(60)
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -44,7 +44,7 @@ class ServedEgress:
         self.url = url
         # What is let in now.
         self.tokens = tokens
-        self.http = httpx.Client(base_url=url, timeout=20, trust_env=False)
+        self.http = httpx.Client(base_url=url, timeout=60, trust_env=False)
 
     def post(self, pool: str, body: Any, token: str = WORKER_TOKEN, **more: Any) -> httpx.Response:
         headers = {"X-Trace-Worker-Token": token}
@@ -95,16 +95,11 @@ def served_egress(
     holder: str = "test",
 ) -> Iterator[ServedEgress]:
     tokens = [WORKER_TOKEN]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     ready, servers = threading.Event(), []
 
     async def serve() -> None:
         app = egress_app(pools, registry or GrantsAll(), holder, lambda: tokens, USER_TOKEN, timing)
-        config = uvicorn.Config(
-            app, host="127.0.0.1", port=port, log_config=None, timeout_graceful_shutdown=1
-        )
+        config = uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1)
         servers.append(_Server(config, ready))
         await servers[0].serve()
         if isinstance(registry, DispatcherClient):
@@ -116,14 +111,15 @@ def served_egress(
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
+    port = servers[0].servers[0].sockets[0].getsockname()[1]
     egress = ServedEgress(f"http://127.0.0.1:{port}", tokens)
     try:
         yield egress
     finally:
         egress.http.close()
         servers[0].should_exit = True
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
 

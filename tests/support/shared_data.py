@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class SharedData:
     owner: str
     writer: str
+    janitor: str
     query: str
 
 
@@ -32,7 +33,6 @@ def shared_data(postgres: PostgresServer) -> Iterator[SharedData]:
         try:
             with postgres.admin(name) as inside:
                 databases.allow_roles(inside, data, name)
-            users = ("trace_data_owner", "trace_data_writer", "trace_query")
-            yield SharedData(*(postgres.dsn(role, name) for role in users))
+            yield SharedData(*(postgres.dsn(role, name) for role in data.roles))
         finally:
             admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(names[0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,11 +20,19 @@ from tests.support.shared_data import shared_data
 from trace_platform.data.database import DataDatabase
 from trace_platform.data.hot_tables import trim
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import StaleFence, TaskCanceled, Unavailable, WrongChain
+from trace_platform.domain.errors import (
+    ProvidersDisagree,
+    StaleFence,
+    TaskCanceled,
+    Unavailable,
+    WrongChain,
+)
 from trace_platform.operators.block_follower import Config, following
 from trace_platform.operators.evm import fetch
+from trace_platform.operators.evm.schema import TABLES
 from trace_platform.operators.follow import spool
 from trace_platform.operators.follow.alongside import Drained
+from trace_platform.operators.follow.chain import Chain
 
 
 @dataclass
@@ -70,6 +78,12 @@ def test_it_catches_up_and_then_follows_block_by_block(world: World) -> None:
     assert job.said("logs") == job.said()
     assert {table.cursor for table in job.tables[-3:]} == {6}
     assert job.tables[-1].location == f"postgres_table:dataset_{job.outputs[2].dataset_uuid}"
+    blocks, transactions, logs = job.tables[-3:]
+    assert (blocks.start, blocks.row_count, blocks.rows_estimated) == (0, 7, False)
+    assert (transactions.rows_estimated, logs.rows_estimated) == (True, True)
+    said = [each.columns for each in job.tables]
+    assert [column.name for column in said[0] or ()] == TABLES["blocks"].names
+    assert said[3:] == [None] * (len(said) - 3), "once is enough"
     world.agrees(job)
 
 
@@ -236,6 +250,62 @@ def test_a_fork_that_is_not_seen_again_changes_nothing_and_is_said_once(world: W
     world.chain.before = lambda method, params: None
     world.chain.blocks = ours
     assert len(job.log.of("fork_not_confirmed")) == 1
+    world.agrees(job)
+
+
+@pytest.fixture
+def disagree(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """While it is set, no chain is that of most providers."""
+    is_so, agreed = threading.Event(), Chain.agreed_hashes
+
+    def hashes(chain: Chain, numbers: Sequence[int]) -> list[bytes | None]:
+        if is_so.is_set():
+            raise ProvidersDisagree("providers disagree")
+        return agreed(chain, numbers)
+
+    monkeypatch.setattr(Chain, "agreed_hashes", hashes)
+    return is_so
+
+
+def test_a_fork_that_stays_unconfirmed_is_one_alert_until_it_goes_on(
+    world: World, disagree: threading.Event
+) -> None:
+    job = world.job(fork_alert_seconds=0)
+    with job.steps() as follower:
+        follower.turn()
+        assert job.alerts() == []
+        world.chain.reorg(2, "b", 3)
+        disagree.set()
+        for _ in range(3):
+            follower.turn()
+    with job.steps() as follower:
+        follower.turn()
+        (told,) = job.alerts()
+        assert (told["code"], told["severity"]) == ("fork_unconfirmed", "warning")
+        assert "stands at block 4" in told["message"]
+        assert "providers disagree" in told["message"]
+        assert told["facts"]["block"] == 3
+        disagree.clear()
+        follower.turn()
+        assert [each["code"] for each in job.alerts()] == [
+            "fork_unconfirmed",
+            "fork_unconfirmed_ended",
+        ]
+    world.agrees(job)
+
+
+def test_a_fork_that_is_confirmed_in_time_is_no_alert(
+    world: World, disagree: threading.Event
+) -> None:
+    job = world.job(fork_alert_seconds=3_600)
+    with job.steps() as follower:
+        follower.turn()
+        world.chain.reorg(2, "b", 3)
+        disagree.set()
+        follower.turn()
+        disagree.clear()
+        follower.turn()
+    assert job.alerts() == []
     world.agrees(job)
 
 
@@ -437,6 +507,46 @@ def test_deeper_than_finality_is_repaired_and_raises_a_critical_alert(world: Wor
     assert facts["new_hash"] == world.chain.blocks[1]["hash"]
     assert [level for level, event, _ in job.log.lines if event == "reorg"] == ["error"]
     world.agrees(job)
+
+
+def test_a_fork_that_is_found_late_is_as_deep_as_it_was(world: World) -> None:
+    """Once it is found the node's newest final block is after it: of the chain that came since."""
+    world.chain.grow(95)
+    job = world.job()
+    with job.steps() as follower:
+        follower.turn()
+        follower.turn()
+        world.chain.reorg(2, "b", 65)
+        while follower.last_block != world.chain.head:
+            follower.turn()
+    assert job.alerts() == []
+    assert [facts["depth"] for facts in job.log.of("reorg")] == [2]
+    world.agrees(job)
+
+
+@pytest.mark.parametrize("depth", [64, 65])
+def test_the_attempt_after_a_reorg_tells_how_deep_it_was(world: World, depth: int) -> None:
+    world.chain.grow(95)
+    job = world.job()
+    with job.steps() as follower:
+        follower.turn()
+    world.chain.reorg(depth, "b", depth + 10)
+    with job.steps() as follower:
+        while follower.last_block != world.chain.head:
+            follower.turn()
+    assert len(job.alerts()) == (depth > 64)
+    world.agrees(job)
+
+
+@pytest.mark.parametrize("start", ["latest", 4])
+def test_the_first_block_of_all_may_be_another_one(world: World, start: str | int) -> None:
+    job = world.job(start_block=start)
+    with job.steps() as follower:
+        follower.turn()
+        world.chain.reorg(1, "b", 2)
+        follower.turn()
+    assert job.alerts() == []
+    world.agrees(job, start=4)
 
 
 def test_a_depth_of_ones_own_counts_instead_of_the_nodes_tag(world: World) -> None:

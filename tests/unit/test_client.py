@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 from tests.support.scripted_query_api import (
     VERSION,
@@ -29,10 +32,10 @@ from tests.support.scripted_query_api import (
     scripted_api,
 )
 from trace_platform.app.query_client import ask_rows, connect, pages, whole
+from trace_platform.cli import app
 from trace_platform.client import Client
 from trace_platform.client.whole_file import whole_file
 from trace_platform.domain.errors import (
-    BadInput,
     InvalidQuery,
     NotFound,
     QueryCanceled,
@@ -77,6 +80,17 @@ def test_rows_arrive_as_arrow_pandas_and_dicts(client: Client, api: ScriptedApi)
     assert (result.truncated, result.elapsed_ms) == (False, 1.25)
     assert len(result.query_id) == 36
     assert repr(result) == f"<Result: 5,000 rows of 2 columns from blocks@{VERSION}>"
+
+
+def test_what_was_masked_and_at_which_moment_it_was_read_is_told(
+    client: Client, api: ScriptedApi
+) -> None:
+    moment = "blocks@2026-01-31T12:00:00+00:00"
+    said = {"X-Trace-Masked": "people.%D0%B8%2C,people.age", "X-Trace-Moments": moment}
+    api.queries = [arrow_reply(TABLE), arrow_reply(TABLE, **said)]
+    plain, result = client.query(SQL), client.query(SQL)
+    assert (plain.masked, plain.moments) == ([], [])
+    assert (result.masked, result.moments) == (["people.и,", "people.age"], [moment])
 
 
 def test_what_is_not_given_is_not_sent(client: Client, api: ScriptedApi) -> None:
@@ -140,13 +154,6 @@ def test_errors_are_those_that_the_service_named(client: Client, api: ScriptedAp
     assert api.canceled == []
 
 
-def test_a_request_that_is_not_valid_names_the_field(client: Client, api: ScriptedApi) -> None:
-    wrong = [{"field": "body.limit", "problem": "Input should be greater than 0"}]
-    api.queries = [refusal(BadInput("the request is not valid", errors=wrong))]
-    with pytest.raises(BadInput, match="limit: Input should be greater than 0"):
-        client.query(SQL, limit=0)
-
-
 def test_a_busy_service_is_asked_again_under_another_id(client: Client, api: ScriptedApi) -> None:
     busy = refusal(TooManyQueries("busy", retry_after_s=0.01))
     away = refusal(Unavailable("starting", retry_after_s=0.01))
@@ -157,9 +164,9 @@ def test_a_busy_service_is_asked_again_under_another_id(client: Client, api: Scr
 
 def test_patience_ends(api: ScriptedApi) -> None:
     ca = api.home.tls / "ca.pem"
-    api.queries = [refusal(TooManyQueries("busy", retry_after_s=1))]
+    api.queries = [refusal(TooManyQueries("busy", retry_after_s=60))]
     with (
-        Client(api.url, api.token, ca, patience_s=0.5) as client,
+        Client(api.url, api.token, ca, patience_s=20) as client,
         pytest.raises(TooManyQueries, match="busy"),
     ):
         client.query(SQL)
@@ -175,15 +182,15 @@ def test_what_waiting_does_not_mend_is_not_waited_for(client: Client, api: Scrip
 
 def test_a_time_out_stops_the_query_in_the_service(client: Client, api: ScriptedApi) -> None:
     api.queries = [api.until_canceled]
-    with pytest.raises(QueryCanceled, match=r"after 0\.2 s"):
-        client.query(SQL, timeout=0.2)
+    with pytest.raises(QueryCanceled, match="after 2 s"):
+        client.query(SQL, timeout=2)
     assert api.canceled == [api.asked[0]["query_id"]]
 
 
 def test_a_time_out_is_for_waiting_too(client: Client, api: ScriptedApi) -> None:
-    api.queries = [refusal(TooManyQueries("busy", retry_after_s=5))]
+    api.queries = [refusal(TooManyQueries("busy", retry_after_s=60))]
     with pytest.raises(TooManyQueries):
-        client.query(SQL, timeout=0.5)
+        client.query(SQL, timeout=20)
 
 
 @pytest.mark.usefixtures("ctrl_c")
@@ -193,7 +200,7 @@ def test_ctrl_c_stops_the_query_in_the_service(
 ) -> None:
     def interrupt() -> None:
         os.kill(os.getpid(), signal.SIGINT)
-        assert api.stopped.wait(30), "nobody cancelled the query"
+        assert api.stopped.wait(60), "nobody cancelled the query"
 
     def answer(body: dict[str, Any]) -> Reply:
         if rows_were_read:
@@ -233,6 +240,20 @@ def test_a_damaged_export_leaves_what_was_there(
         client.export(SQL, target)
     assert target.read_bytes() == b"before"
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["rows.parquet"]
+
+
+def test_a_time_out_is_for_fetching_an_export_too(
+    client: Client, api: ScriptedApi, tmp_path: Path
+) -> None:
+    content, over = b"rows", threading.Event()
+    export(api, content, hashlib.sha256(content).hexdigest())
+    api.gets["/v1/exports/1"] = Reply(200, content, cut=2, then=lambda: over.wait(30))
+    try:
+        with pytest.raises(QueryCanceled, match=r"after 0\.5 s"):
+            client.export(SQL, tmp_path / "rows.parquet", timeout=0.5)
+    finally:
+        over.set()
+    assert not (tmp_path / "rows.parquet").exists()
 
 
 @pytest.mark.parametrize("link", ["https://example.org/x", "//example.org/x", "x"])
@@ -323,6 +344,17 @@ def test_an_instance_that_does_not_run_is_named(api: ScriptedApi) -> None:
     assert "trace up" in (refused.value.hint or "")
 
 
+def test_a_copy_of_a_home_does_not_reach_its_instance(api: ScriptedApi, tmp_path: Path) -> None:
+    """It has the port, the certificate, the token and all marks of the one that runs."""
+    copy = shutil.copytree(api.home.root, tmp_path / "copy")
+    with pytest.raises(Unavailable, match="no running instance"):
+        Client.local(copy)
+    refused = CliRunner().invoke(app, ["query", SQL, "--home", str(copy)])
+    assert isinstance(refused.exception, Unavailable), refused.output
+    assert refused.exception.message == f"there is no running instance at {copy}"
+    assert api.asked == []
+
+
 def test_a_home_that_never_ran_stays_empty(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="no running instance"):
         Client.local(tmp_path)
@@ -354,6 +386,20 @@ def test_a_whole_file_replaces_what_a_link_points_to(tmp_path: Path) -> None:
         assert target.read_text() == "before"
     assert (target.read_text(), link.is_symlink()) == ("after", True)
     assert target.stat().st_mode & 0o777 == 0o640
+
+
+def test_writers_of_the_same_file_do_not_mix(tmp_path: Path) -> None:
+    target = tmp_path / "x"
+    with whole_file(target) as first:
+        first.write(b"first")
+        with whole_file(target) as second:
+            second.write(b"the second")
+        assert target.read_bytes() == b"the second"
+    assert target.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [target]
+    umask = os.umask(0o022)
+    os.umask(umask)
+    assert target.stat().st_mode & 0o777 == 0o666 & ~umask
 
 
 def test_a_file_that_fails_leaves_nothing(tmp_path: Path) -> None:

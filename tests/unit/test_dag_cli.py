@@ -60,6 +60,12 @@ def test_lint_asks_whether_a_dataset_of_the_file_is_meant() -> None:
     assert "elsewhere, joint (or is 'joined' of this one meant?)" in done.stdout
 
 
+def test_lint_takes_no_longer_name_for_a_mistyped_one() -> None:
+    done = run("lint", str(EXAMPLES / "export.yaml"))
+    assert done.exit_code == 0
+    assert "meant" not in done.stdout
+
+
 def test_lint_goes_on_after_a_file_with_errors(tmp_path: Path, diamond: Path) -> None:
     bad = tmp_path / "sub" / "bad.yml"
     bad.parent.mkdir()

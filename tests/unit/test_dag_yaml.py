@@ -251,7 +251,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 def test_hostile_files_are_refused_with_a_line(kind: str) -> None:
     found = errors_of(HOSTILE[kind])
     assert all(error.startswith("dag.yaml:") for error in found)

@@ -9,14 +9,15 @@ import sys
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 
-from trace_platform.devchain import DevChain, bloom, rlp
+from trace_platform.devchain import DevChain
 from trace_platform.devchain.accounts import POPULATION, zipf_slots
 from trace_platform.devchain.activity import MAX_UINT256, TRANSFER
-from trace_platform.devchain.header import from_rpc
-from trace_platform.devchain.keccak import keccak256
 from trace_platform.domain.errors import InvalidConfig
+from trace_platform.domain.evm_encoding import bloom_bits, encoded, keccak256
+from trace_platform.operators.evm_header.header import Header, header_hash
 
 BLOCKS = 400
 
@@ -46,7 +47,8 @@ def digest(chain: DevChain, numbers: range) -> str:
 
 def test_every_header_hash_is_valid(blocks: list[dict[str, Any]]) -> None:
     for block in blocks:
-        assert "0x" + from_rpc(block).hash().hex() == block["hash"]
+        header = msgspec.convert(block, Header)
+        assert "0x" + header_hash(header).hex() == block["hash"]
 
 
 def test_parent_links_and_times_follow_the_numbers(blocks: list[dict[str, Any]]) -> None:
@@ -93,7 +95,7 @@ def test_blooms_hold_exactly_the_logs(blocks: list[dict[str, Any]], receipts: li
             bits = 0
             for log in receipt["logs"]:
                 for value in (log["address"], *log["topics"]):
-                    bits |= bloom.bits(bytes.fromhex(value[2:]))
+                    bits |= bloom_bits(bytes.fromhex(value[2:]))
             assert int(receipt["logsBloom"], 16) == bits
             whole |= bits
         assert int(block["logsBloom"], 16) == whole
@@ -134,7 +136,7 @@ def test_created_address_is_derived_from_sender_and_nonce(
                 assert receipt["contractAddress"] is None
                 continue
             creations += 1
-            source = rlp.encode((bytes.fromhex(tx["from"][2:]), int(tx["nonce"], 16)))
+            source = encoded((bytes.fromhex(tx["from"][2:]), int(tx["nonce"], 16)))
             assert receipt["contractAddress"] == "0x" + keccak256(source)[12:].hex()
     assert creations > 0
 

@@ -43,10 +43,10 @@ def serving(chain: DevChain, **options: Any) -> Iterator[int]:
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield ready.get(timeout=10)
+        yield ready.get(timeout=60)
     finally:
         loop.call_soon_threadsafe(task.cancel)
-        thread.join(timeout=10)
+        thread.join(timeout=60)
         assert not thread.is_alive()
 
 
@@ -58,7 +58,7 @@ def port() -> Iterator[int]:
 
 @pytest.fixture
 def client(port: int) -> Iterator[HTTPConnection]:
-    with closing(HTTPConnection(HOST, port, timeout=10)) as connection:
+    with closing(HTTPConnection(HOST, port, timeout=60)) as connection:
         yield connection
 
 
@@ -87,7 +87,7 @@ def read_to_close(sock: socket.socket) -> bytes:
 
 
 def connect(port: int) -> socket.socket:
-    return socket.create_connection((HOST, port), timeout=10)
+    return socket.create_connection((HOST, port), timeout=60)
 
 
 def test_one_connection_serves_many_requests(client: HTTPConnection) -> None:
@@ -201,7 +201,7 @@ def test_port_in_use_is_named(port: int) -> None:
 def test_block_time_mines_without_being_asked() -> None:
     with (
         serving(DevChain(blocks=5), block_time_s=0.01) as port,
-        closing(HTTPConnection(HOST, port, timeout=10)) as client,
+        closing(HTTPConnection(HOST, port, timeout=60)) as client,
     ):
         # Bounded by the test's timeout: the head must move by itself.
         while json.loads(request(client, "GET", "/")[1])["head"] < 8:
@@ -217,9 +217,9 @@ def test_command_prints_its_port_and_stops_cleanly(number: int, options: list[st
         assert process.stderr is not None
         line = process.stdout.readline().decode()
         port = int(line.split("127.0.0.1:")[1].split()[0])
-        with connect(port) as idle, closing(HTTPConnection(HOST, port, timeout=10)) as client:
+        with connect(port) as idle, closing(HTTPConnection(HOST, port, timeout=60)) as client:
             assert json.loads(request(client, "GET", "/")[1])["head"] == 30
             process.send_signal(number)
-            assert process.wait(timeout=20) == 0
+            assert process.wait(timeout=60) == 0
             assert read_to_close(idle) == b""
         assert b"Traceback" not in process.stderr.read()

@@ -297,7 +297,7 @@ def oracle(log: dict[str, Any], addresses: Any, topics: list[Any]) -> bool:
     return True
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     first=st.integers(0, HEAD),
     length=st.integers(0, HEAD),

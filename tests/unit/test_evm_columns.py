@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_platform.operators.evm import columns
@@ -9,13 +9,11 @@ from trace_platform.operators.evm import columns
 TOP = 2**256 - 1
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=70)))
 def test_hex_of_any_length_decodes_to_its_bytes(values: list[bytes]) -> None:
     assert columns.variable_hex(["0x" + v.hex() for v in values]).to_pylist() == values
 
 
-@settings(deadline=None)
 @given(st.lists(st.none() | st.binary(min_size=20, max_size=20)))
 def test_missing_addresses_are_null(values: list[bytes | None]) -> None:
     texts = [None if v is None else "0x" + v.hex() for v in values]
@@ -24,7 +22,6 @@ def test_missing_addresses_are_null(values: list[bytes | None]) -> None:
     assert found.to_pylist() == values
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(min_value=0, max_value=TOP)))
 def test_a_uint256_keeps_its_value_in_binary_and_text(values: list[int]) -> None:
     binary, text, double = columns.uint256([hex(v) for v in values])
@@ -39,7 +36,6 @@ def test_the_largest_uint256_survives() -> None:
     assert text[0].as_py() == str(TOP)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.binary(min_size=32, max_size=32), max_size=4)))
 def test_topics_fill_their_columns_from_the_left(rows: list[list[bytes]]) -> None:
     found = columns.topics([["0x" + t.hex() for t in row] for row in rows])
@@ -47,7 +43,6 @@ def test_topics_fill_their_columns_from_the_left(rows: list[list[bytes]]) -> Non
         assert found[i].to_pylist() == [row[i] if len(row) > i else None for row in rows]
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40)))
 def test_zero_bytes_are_counted_per_value(values: list[bytes]) -> None:
     n_bytes, n_zero = columns._count_bytes(columns.variable_hex(["0x" + v.hex() for v in values]))

@@ -19,6 +19,7 @@ from trace_platform.domain.errors import (
 )
 from trace_platform.operators.evm import fetch, pace
 from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
+from trace_platform.operators.evm.node import Node
 from trace_platform.operators.evm.rpc import RpcClient
 from trace_platform.operators.evm.schema import BLOCKS, LOGS, TRANSACTIONS
 
@@ -108,6 +109,42 @@ def test_old_receipts_creations_and_missing_fields_are_null() -> None:
     assert first["max_fee_per_gas"] is None
     assert found["blocks"]["base_fee_per_gas"].to_pylist() == [None]
     assert found["logs"]["topic0"].to_pylist()[0] is None
+
+
+def test_logs_without_a_bloom_are_fine() -> None:
+    chain = TinyChain(n_blocks=2)
+    chain.block(1)["logsBloom"] = "0x" + "00" * 256
+    with scripted_rpc(chain.answer) as node:
+        assert tables(node, BlockRange(1, 1))["logs"].num_rows == 2
+
+
+@pytest.mark.parametrize("where", ["input", "log", "call", "create"])
+def test_what_is_long_weighs_as_much_as_many_rows(where: str) -> None:
+    """By it the next chunk is sized: memory is bounded whatever it is that is long."""
+    chain = TinyChain(n_blocks=2, n_transactions=1)
+    long = "0x" + "ab" * 500_000
+    trace = chain.traces_of(1)[0]
+    if where == "input":
+        chain.block(1)["transactions"][0]["input"] = long
+    elif where == "log":
+        chain.receipts_of(1)[0]["logs"][0]["data"] = long
+    elif where == "call":
+        trace["action"]["input"] = trace["result"]["output"] = long
+    else:
+        trace["action"]["init"] = trace["result"]["code"] = long
+    with scripted_rpc(chain.answer) as node:
+        client = RpcClient(node.url)
+        asked = Node(client)
+        answers = asked.by_number([1])
+        answers.traces = asked.traces([1])
+        client.close()
+    assert answers.rows >= 900
+
+
+def _bend_bloom(chain: TinyChain) -> None:
+    chain.block(3)["logsBloom"] = "0x" + "00" * 100 + "08" + "00" * 155
+    for receipt in chain.receipts_of(3):
+        receipt["logs"] = []
 
 
 def _bend_number(chain: TinyChain) -> None:
@@ -211,6 +248,7 @@ def _null_logs(chain: TinyChain) -> None:
 @pytest.mark.parametrize(
     ("bend", "says"),
     [
+        (_bend_bloom, "block 3 has no logs, and its logsBloom says that it has"),
         (_bend_number, "asked for block 3, got block 0x4"),
         (_bend_parent, "block 3 is not a child of the block before it"),
         (_bend_receipt_block, "a receipt of block 3 is of another block"),

@@ -2,14 +2,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.operators.evm.partitions import partitions
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(
     start=st.integers(0, 10**9),
     length=st.integers(1, 100_000),

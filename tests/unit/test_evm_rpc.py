@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import gzip
+import itertools
+import json
 import traceback
 
 import pytest
@@ -13,6 +15,7 @@ from trace_platform.domain.errors import (
     TraceError,
     WrongChain,
 )
+from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.evm.rpc import RpcClient
 
 KEY = "s3cr3t-key-0123456789"
@@ -72,6 +75,72 @@ def test_a_retry_after_beyond_reason_is_left_to_the_next_attempt() -> None:
     assert clock.slept == []
 
 
+def limited(**data: object) -> Raw:
+    """As the egress says it."""
+    error = {"code": -32005, "message": "every provider limits the rate", "data": data}
+    return Raw(body=json.dumps({"jsonrpc": "2.0", "id": 0, "error": error}).encode())
+
+
+def test_the_pause_that_the_egress_asks_for_is_waited_for() -> None:
+    clock = Clock()
+    with scripted_rpc(echo, limited(retry_after_s=40)) as node:
+        client = RpcClient(node.url, sleep=clock)
+        assert client.call("eth_echo", 1) == 1
+        client.close()
+    assert clock.slept == [40.0]
+
+
+def test_pauses_beyond_patience_are_left_to_the_next_attempt() -> None:
+    clock = Clock()
+    with scripted_rpc(echo, *[limited(retry_after_s=40)] * 4) as node:
+        client = RpcClient(node.url, sleep=clock)
+        with pytest.raises(RpcUnreachable, match="limits the rate") as caught:
+            client.call("eth_echo", 1)
+        client.close()
+    assert clock.slept == [40.0]
+    assert caught.value.facts == {"retry_after_s": 40.0}
+
+
+@pytest.mark.parametrize("said", ["soon", None, -7, [1], {"s": 1}])
+def test_a_pause_that_is_none_changes_nothing(said: object) -> None:
+    clock = Clock()
+    with scripted_rpc(echo, limited(retry_after_s=said)) as node:
+        client = RpcClient(node.url, sleep=clock)
+        assert client.call("eth_echo", 1) == 1
+        client.close()
+    assert 0 < clock.slept[0] < 1
+
+
+def test_a_pause_of_ages_is_one_of_a_day() -> None:
+    with scripted_rpc(echo, limited(retry_after_s=10**400)) as node:
+        client = RpcClient(node.url, sleep=Clock())
+        with pytest.raises(RpcUnreachable) as caught:
+            client.call("eth_echo", 1)
+        client.close()
+    assert caught.value.facts == {"retry_after_s": 86_400.0}
+
+
+def test_an_answer_that_never_ends_is_given_up() -> None:
+    looks = itertools.count(step=200)  # seconds pass between two pieces
+    body = b" " * (8 << 20) + b'{"id": 0, "result": 1}'
+    with scripted_rpc(echo, Raw(body=body)) as node:
+        client = RpcClient(node.url, timeout_s=20, now=lambda: next(looks))
+        with pytest.raises(RpcUnreachable, match="all of its answer within 100 s"):
+            client.call("eth_echo", 1)
+        client.close()
+
+
+def test_a_large_answer_is_read_whole_and_its_connection_used_again() -> None:
+    body = b" " * (8 << 20) + b'{"id": 0, "result": 1}'
+    with scripted_rpc(echo, Raw(body=body)) as node:
+        client = RpcClient(node.url)
+        assert client.call("eth_echo", 2) == 1
+        connection = client._idle[0].sock
+        assert client.call("eth_echo", 2) == 2
+        assert client._idle[0].sock is connection
+        client.close()
+
+
 def test_faults_that_last_end_after_bounded_tries() -> None:
     clock = Clock()
     with scripted_rpc(echo, *[Raw(status=502)] * 9) as node:
@@ -114,6 +183,22 @@ def test_another_chain_is_named_with_both_ids_and_not_tried_again() -> None:
             client.check_chain(31337)
         client.close()
     assert not caught.value.retryable
+
+
+def test_the_egress_is_called_by_the_pool_that_it_stands_for() -> None:
+    said = {"code": -32000, "message": "no provider of pool 'mainnet' answers"}
+    refusal = Raw(body=json.dumps({"id": 0, "error": said}).encode())
+    with scripted_rpc(lambda *_: "0x1", refusal) as node:
+        egress = RpcEndpoint(f"{node.url}/pools/mainnet", token="any")
+        client = RpcClient(egress)
+        with pytest.raises(RpcUnreachable, match=r"^pool mainnet refuses .* of pool 'mainnet' ans"):
+            client.call("eth_chainId")
+        with pytest.raises(WrongChain, match="asks for chain 5, pool mainnet serves chain 1"):
+            client.check_chain(5)
+        client.close()
+    one = RpcEndpoint("https://localhost:1/pools/mainnet?provider=own%20node", token="any")
+    assert one.shown == "pool mainnet/own node"
+    assert RpcEndpoint("https://node/key").shown == "https://node:443"
 
 
 @pytest.mark.parametrize("said", [None, 7, "mainnet"])

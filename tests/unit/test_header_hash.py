@@ -15,9 +15,9 @@ from tests.support import busy_chain
 from tests.support.anvil import Anvil, anvil
 from trace_platform.devchain import DevChain
 from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.evm_encoding import encoded, keccak256
 from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
 from trace_platform.operators.evm.rpc import RpcClient
-from trace_platform.operators.evm_header.encoding import encoded, keccak256
 from trace_platform.operators.evm_header.envelope import (
     SignedTransaction,
     UnknownKind,
@@ -206,7 +206,7 @@ def test_a_field_that_is_missing_is_refused(field: str) -> None:
         envelope(msgspec.convert(less, SignedTransaction))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=300), st.data())
 def test_a_root_tells_any_change(values: list[bytes], data: st.DataObject) -> None:
     root = list_root(values)

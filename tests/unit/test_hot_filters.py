@@ -32,7 +32,7 @@ said: st.SearchStrategy[Any] = st.builds(
 )
 
 
-@settings(max_examples=1_000, deadline=None, derandomize=True)
+@settings(max_examples=1_000)
 @given(filters=st.lists(said, max_size=3))
 def test_every_condition_is_of_words_digits_and_hex_alone(filters: list[Filter]) -> None:
     for condition in conditions(filters, COLUMNS):

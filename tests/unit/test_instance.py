@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from trace_platform.app import instance
 from trace_platform.app.home import Home
 from trace_platform.app.instance import FIRST_PORT, check_port, open_instance, read_ports
 from trace_platform.app.settings import WITH_PORT, Settings
@@ -28,15 +30,13 @@ def test_ports_are_chosen_once_and_kept(tmp_path: Path, registry: Path) -> None:
     assert json.loads(home.instance_file.read_text()) == {"ports": dict(first.ports)}
 
 
-def test_a_port_in_use_is_not_chosen(tmp_path: Path, registry: Path) -> None:
-    probe = open_instance(Home(tmp_path / "probe"), Settings(), tmp_path / "other-registry")
-    with socket.socket() as other:
-        # As in is_free: a server that just stopped there does not count.
-        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        other.bind(("127.0.0.1", probe.port("postgres")))
-        other.listen()
-        found = open_instance(Home(tmp_path / "home"), Settings(), registry)
-    assert probe.port("postgres") not in found.ports.values()
+def test_a_port_in_use_is_not_chosen(
+    tmp_path: Path, registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What else runs on this machine does not matter.
+    monkeypatch.setattr(instance, "is_free", lambda port: port > FIRST_PORT)
+    found = open_instance(Home(tmp_path / "home"), Settings(), registry)
+    assert min(found.ports.values()) == FIRST_PORT + 1
 
 
 def test_the_owner_of_the_instance_decides_over_ports(tmp_path: Path, registry: Path) -> None:
@@ -76,12 +76,32 @@ def test_homes_that_do_not_run_keep_their_ports_from_others(tmp_path: Path, regi
     assert len(set(ports)) == len(ports)
 
 
-def test_a_deleted_home_gives_its_ports_back(tmp_path: Path, registry: Path) -> None:
+def test_a_deleted_home_gives_its_ports_back(
+    tmp_path: Path, registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instance, "is_free", lambda port: True)
     home = Home(tmp_path / "gone")
     before = open_instance(home, Settings(), registry)
     home.instance_file.unlink()
     after = open_instance(Home(tmp_path / "new"), Settings(), registry)
     assert after == before
+
+
+def test_a_copy_that_starts_gets_ports_of_its_own(tmp_path: Path, registry: Path) -> None:
+    home, fixed = Home(tmp_path / "home"), Settings(ports={"query": 9191})
+    before = open_instance(home, fixed, registry)
+    copy = Home(shutil.copytree(home.root, tmp_path / "copy"))
+    anew = open_instance(copy, fixed, registry, starts=True)
+    assert set(anew.ports.values()) & set(before.ports.values()) == {9191}
+    assert open_instance(copy, fixed, registry, starts=True) == anew
+    assert open_instance(home, fixed, registry, starts=True) == before
+
+
+def test_a_home_that_was_moved_keeps_its_ports(tmp_path: Path, registry: Path) -> None:
+    home = Home(tmp_path / "home")
+    before = open_instance(home, Settings(), registry)
+    moved = Home(home.root.rename(tmp_path / "moved"))
+    assert open_instance(moved, Settings(), registry, starts=True) == before
 
 
 def test_starters_of_one_home_agree(tmp_path: Path, registry: Path) -> None:

@@ -34,7 +34,7 @@ def table(given_rows: list[tuple[int, int, bytes | None]], size: int = 1) -> pa.
     return pa.Table.from_pylist(named, schema=SCHEMA)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(rows, rows)
 def test_just_the_blocks_whose_rows_are_not_the_same_are_named(
     stored: list[tuple[int, int, bytes | None]], chain: list[tuple[int, int, bytes | None]]

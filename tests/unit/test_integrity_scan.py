@@ -40,7 +40,7 @@ def suspects(found: Scan) -> set[int]:
     return {n for span in found.suspects for n in range(span.start, span.end + 1)}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 12))
 def test_a_whole_chain_raises_no_suspicion(size: int) -> None:
     found = scan("blocks", BLOCKS, batches(chain(list(range(10, 20))), size))
@@ -48,28 +48,28 @@ def test_a_whole_chain_raises_no_suspicion(size: int) -> None:
     assert (found.first_parent, found.last_hash) == (b"hash9", b"hash19")
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 12), st.sets(st.integers(11, 19), min_size=1))
 def test_a_broken_link_makes_both_blocks_suspect(size: int, broken: set[int]) -> None:
     rows = chain(list(range(10, 20)), frozenset(broken))
     assert suspects(scan("blocks", BLOCKS, batches(rows, size))) == broken | {n - 1 for n in broken}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 12), st.sets(st.integers(10, 19), min_size=1))
 def test_every_block_that_is_missing_is_suspect(size: int, missing: set[int]) -> None:
     rows = chain([n for n in range(10, 20) if n not in missing])
     assert missing <= suspects(scan("blocks", BLOCKS, batches(rows, size)))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 12), st.integers(10, 19))
 def test_a_block_that_is_there_twice_is_suspect(size: int, twice: int) -> None:
     rows = chain(sorted([*range(10, 20), twice]))
     assert twice in suspects(scan("blocks", BLOCKS, batches(rows, size)))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 12))
 def test_children_are_counted_from_zero_and_blocks_may_have_none(size: int) -> None:
     rows = children({10: [0, 1, 2], 13: [0], 19: [0, 1]})

@@ -6,6 +6,7 @@ import asyncio
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -15,12 +16,16 @@ from starlette.responses import StreamingResponse
 
 from trace_platform.domain.errors import (
     Conflict,
+    DiskFull,
     NotFound,
     QueryCanceled,
     QueryTooLarge,
     TooManyQueries,
+    Unavailable,
 )
 from trace_platform.drivers.lite.local_store import LocalStore
+from trace_platform.query import api
+from trace_platform.query import exports as export_files
 from trace_platform.query import spool as spools
 from trace_platform.query.answering import Answering
 from trace_platform.query.callers import Allowance, User
@@ -28,6 +33,7 @@ from trace_platform.query.exports import Exports
 from trace_platform.query.pages import Pages
 from trace_platform.query.running import Running
 from trace_platform.query.spool import Spool
+from trace_platform.wire.query import QueryFacts
 
 ID, OTHER = UUID(int=1), UUID(int=2)
 
@@ -113,6 +119,55 @@ def test_exports_of_one_caller_have_room_for_so_much(tmp_path: Path) -> None:
         exports.open("ann", ids[2])
     for each in ids[:2]:
         exports.open("ann", each)[0].close()
+
+
+def test_exports_that_another_deleted_are_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two at once see the same oldest file, and both want its room."""
+    exports = Exports(LocalStore(str(tmp_path / "objects")), "trace-exports")
+    spool = spooled(tmp_path, b"12345")
+    gone = f"s3://trace-exports/exports/ann/{ID}.parquet"
+    monkeypatch.setattr(export_files, "_MOST", 1)
+    monkeypatch.setattr(LocalStore, "list", lambda *_: iter([gone]))
+    exports.keep("ann", OTHER, spool)
+    assert exports.sweep() == 0
+    spool.close()
+    exports.open("ann", OTHER)[0].close()
+
+
+def test_a_full_disk_is_told_as_such_and_nothing_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exports = Exports(LocalStore(str(tmp_path / "objects")), "trace-exports")
+    spool = spooled(tmp_path, b"12345")
+    folder = tmp_path / "objects/trace-exports/exports/ann"
+    folder.mkdir(parents=True)
+    (folder / f"{ID}.parquet.partial").symlink_to("/dev/full")
+    with pytest.raises(DiskFull, match="no space left for an export"):
+        exports.keep("ann", ID, spool)
+    assert os.listdir(folder) == []
+    spool.close()
+    with open("/dev/full", "wb", 0) as full:
+        monkeypatch.setattr(spools.tempfile, "SpooledTemporaryFile", lambda *_, **__: full)
+        with pytest.raises(DiskFull, match="no space left for an answer"):
+            spooled(tmp_path, b"12345")
+
+
+def test_a_page_that_is_refused_keeps_nothing(tmp_path: Path) -> None:
+    service: Any = SimpleNamespace(pages=Pages(), answering=Answering())
+    caller = Allowance().user(User("ann"))
+    facts = QueryFacts(
+        query_id=ID, columns=[], row_count=2, truncated=False, elapsed_ms=1, datasets=[]
+    )
+    for _ in range(16):
+        service.answering.answer(caller, iter([b"x"]), 1, "a/b", {}, lambda: None)
+    spool = spooled(tmp_path, b"[1]", b"[2]")
+    with pytest.raises(TooManyQueries):
+        api._first_page(service, caller, facts, spool)
+    spool.close()
+    with pytest.raises(NotFound):
+        service.pages.find(caller.keeper, ID, 2)
 
 
 def test_an_answer_is_let_go_of_however_it_ends() -> None:
@@ -203,5 +258,25 @@ def test_a_query_whose_client_left_is_no_canceled_one() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert running.of("ann").queries == []
+
+    asyncio.run(scenario())
+
+
+def test_a_service_that_stops_tells_queries_to_come_back() -> None:
+    async def scenario() -> None:
+        running, begun = Running(), asyncio.Event()
+
+        async def query() -> None:
+            with running.query(ID, "ann", "0" * 64):
+                begun.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(query())
+        await begun.wait()
+        running.stop()
+        for refused in (task, query()):
+            with pytest.raises(Unavailable, match="is stopping") as told:
+                await refused
+            assert told.value.facts["retry_after_s"] >= 1
 
     asyncio.run(scenario())

@@ -9,13 +9,19 @@ from uuid import UUID
 
 import pytest
 
-from trace_platform.domain.errors import InvalidQuery, RangeNotReady, UnknownDataset
+from trace_platform.domain.errors import (
+    BadInput,
+    Conflict,
+    InvalidQuery,
+    RangeNotReady,
+    UnknownDataset,
+)
 from trace_platform.query.callers import Allowance, Caller, User
 from trace_platform.query.dispatcher_client import DispatcherClient
 from trace_platform.query.messages import Reference
 from trace_platform.query.resolve import Resolved, resolve
 from trace_platform.query.run_query import refuse_gap
-from trace_platform.wire.query import DatasetRef, ResolvedDataset
+from trace_platform.wire.query import DatasetRef, QueryColumn, ResolvedDataset
 from trace_platform.wire.task_token import GrantedDataset, TaskClaims
 
 ID = UUID(int=7)
@@ -88,12 +94,19 @@ def grant(n: int, **facts: Any) -> GrantedDataset:
 
 def test_a_moment_of_the_request_is_for_names_that_are_not_pinned() -> None:
     known = Known(dataset(1, "a"), dataset(2, "b"), dataset(3, "c"))
-    found(known, user(), ref("a"), ref("b", version="abcd"), ref("c", at="later"), at="then")
+    then = "2026-01-31T12:00Z"
+    found(known, user(), ref("a"), ref("b", version="abcd"), ref("c", at="later"), at=then)
     assert [(r.name, r.version, r.at) for r in known.asked] == [
-        ("a", None, "then"),
+        ("a", None, then),
         ("b", "abcd", None),
         ("c", None, "later"),
     ]
+
+
+def test_what_is_no_moment_is_refused_also_where_nothing_is_read() -> None:
+    assert found(Known(), user(), at="2026-01-31T12:00Z") == []
+    with pytest.raises(BadInput, match="'yesterday' is no moment"):
+        found(Known(), user(), at="yesterday")
 
 
 def test_a_name_that_nobody_has_is_refused_at_its_place() -> None:
@@ -111,6 +124,19 @@ def test_personal_columns_are_masked_unless_granted(
     [one] = found(Known(dataset(1, "a", pii=["email"])), user(*grants), ref("a"))
     assert one.masked == masked
     assert one.shown_pii == ([] if masked else ["email"])
+
+
+def test_a_personal_column_that_is_not_there_hides_nothing_so_nothing_is_shown() -> None:
+    columns = [QueryColumn(name="Email", type="VARCHAR")]
+    known = Known(dataset(1, "a", columns=columns, pii=["Emial"], pii_missing=["Emial"]))
+    with pytest.raises(Conflict, match="'a' has no column 'Emial'") as refused:
+        found(known, user("other"), ref("a", line=2, column=6))
+    assert refused.value.hint == "did you mean Email? correct `pii` in the DAG file, and deploy it"
+    assert refused.value.facts == {"line": 2, "column": 6}
+    [one] = found(known, user("a"), ref("a"))
+    assert one.masked == ()
+    [one] = found(known, task(grant(1, whole=True)), ref("a"))
+    assert one.masked == ()
 
 
 def test_a_task_reads_the_files_of_its_token_and_no_others() -> None:
@@ -153,24 +179,29 @@ def test_a_task_reads_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "seam", "gap"),
+    ("files", "seam", "origin", "gap"),
     [
-        ([(0, 9), (10, 19)], 20, None),
-        ([(0, 9), (10, 19)], 15, None),
-        ([(0, 9)], 20, "10-19"),
-        ([(0, 9), (15, 19)], 20, "10-14"),
-        ([], 20, None),
-        ([(0, 9)], None, None),
-        ([(30, 39)], 20, None),
+        ([(0, 9), (10, 19)], 20, 0, None),
+        ([(0, 9), (10, 19)], 15, 0, None),
+        ([(0, 9)], 20, 0, "10-19"),
+        ([(0, 9)], 20, 20, "10-19"),
+        ([(0, 9), (15, 19)], 20, 0, "10-14"),
+        ([], 20, 20, None),
+        ([], 20, 7, "7-19"),
+        ([(10, 19)], 20, 7, "7-9"),
+        ([(10, 19)], 20, 15, None),
+        ([(0, 9)], None, None, None),
+        ([(30, 39)], 20, 20, None),
+        ([(30, 39)], 20, None, None),
     ],
 )
 def test_blocks_that_are_neither_in_the_table_nor_in_files_are_not_left_out_silently(
-    files: list[tuple[int, int]], seam: int | None, gap: str | None
+    files: list[tuple[int, int]], seam: int | None, origin: int | None, gap: str | None
 ) -> None:
     uris = [f"s3://b/x/blocks_{start}_{end}.parquet" for start, end in files]
     one = Resolved(ref("tip"), dataset(1, "tip", files=uris, table=True))
     if gap is None:
-        refuse_gap(one, seam)
+        refuse_gap(one, seam, origin)
         return
     with pytest.raises(RangeNotReady, match=f"blocks {gap} of 'tip'"):
-        refuse_gap(one, seam)
+        refuse_gap(one, seam, origin)

@@ -166,7 +166,7 @@ def test_an_unknown_column_is_told_before_any_row_is_read(
 ) -> None:
     with pytest.raises(InvalidQuery, match='Referenced column "blok_number" not found') as caught:
         scan_of(planner, "SELECT u,\n  blok_number FROM t")
-    assert caught.value.facts == {"suggestions": ["block_number", "ok"], "line": 2, "column": 3}
+    assert caught.value.facts == {"suggestions": ["block_number"], "line": 2, "column": 3}
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ def test_values_may_be_longer_than_those_of_a_stand_in(
 
 
 @given(rows=ROWS, form=st.sampled_from(FORMS), p=predicates(), q=predicates())
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400)
 def test_the_rest_of_the_rows_does_not_matter(
     planner: duckdb.DuckDBPyConnection,
     database: duckdb.DuckDBPyConnection,
@@ -385,7 +385,7 @@ def test_the_rest_of_the_rows_does_not_matter(
 
 
 @given(value=st.floats(allow_nan=False, allow_infinity=False))
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 def test_no_digit_of_a_number_is_lost(planner: duckdb.DuckDBPyConnection, value: float) -> None:
     scan = scan_of(planner, f"SELECT u FROM t WHERE d <= '{value!r}'::DOUBLE")
     assert scan.filters == [Filter("d", "<=", [value])]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -30,7 +31,14 @@ from tests.support.scripted_query_api import (
 from trace_platform.cli import query as command
 from trace_platform.cli.query_position import pointed
 from trace_platform.cli.query_table import footer, render_rows
-from trace_platform.domain.errors import BadInput, InvalidQuery, TooManyQueries, Unavailable
+from trace_platform.client.result import Facts
+from trace_platform.domain.errors import (
+    BadInput,
+    InvalidQuery,
+    QueryTooLarge,
+    TooManyQueries,
+    Unavailable,
+)
 from trace_platform.wire.query import QueryResponse
 
 HASH = "0x" + "ab" * 32
@@ -84,20 +92,27 @@ def test_a_pipe_gets_the_whole_table() -> None:
     assert HASH in lines[3]
 
 
+def test_a_pipe_gets_the_whole_value_however_long() -> None:
+    cell = "0x" + "ab" * 75_000
+    lines = shown(response({"x": "VARCHAR", "n": "BIGINT"}, [cell, 7]), 80, terminal=False)
+    assert lines[3] == f"│ {cell} │ 7 │"
+
+
 def test_no_rows_are_no_records() -> None:
     assert shown(wide(0), 80) == []
 
 
 def test_the_footer_says_what_was_read_and_what_was_not_shown() -> None:
     answer = response({"n": "BIGINT"}, [1])
-    assert footer(answer) == "1 row · 1 ms · blocks@0a1b2c3d"
+    assert footer(Facts.told(answer)) == "1 row · 1 ms · blocks@0a1b2c3d"
+    then = used() | {"at": "2026-01-31T12:00:00Z"}
     masked = answer.model_dump() | {
         "truncated": True,
-        "datasets": [used(), used("labels", ["name", "email"])],
+        "datasets": [then, used("labels", ["name", "e\x1bmail"])],
     }
-    assert footer(QueryResponse.model_validate(masked)) == (
+    assert footer(Facts.told(QueryResponse.model_validate(masked))) == (
         "first 1 row, there are more (--limit) · 1 ms · blocks@0a1b2c3d, labels@0a1b2c3d"
-        " · labels: name, email masked"
+        " · blocks at 2026-01-31T12:00:00+00:00 · labels: name, e\\x1bmail masked"
     )
 
 
@@ -135,6 +150,13 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_query(
 ) -> None:
     (tmp_path / "folder.csv").mkdir()
     assert isinstance(invoke(api, "--output", str(tmp_path / name)).exception, BadInput)
+    assert api.asked == []
+
+
+def test_a_file_in_a_folder_that_takes_no_other_is_refused(api: ScriptedApi) -> None:
+    error = invoke(api, "--output", "/proc/self/comm", "--format", "csv").exception
+    assert isinstance(error, BadInput)
+    assert error.hint == "choose another place, or mend its rights"
     assert api.asked == []
 
 
@@ -191,6 +213,35 @@ def test_bytes_of_the_service_are_written_as_they_are(api: ScriptedApi, tmp_path
     api.queries = [lambda _: Reply(200, b"n\n1\n", stream_headers(1))]
     assert invoke(api, "--format", "csv").stdout == "n\n1\n"
     assert [each["format"] for each in api.asked] == ["arrow", "csv"]
+
+
+@pytest.mark.parametrize("name", ["rows.json", "rows.txt"])
+def test_more_rows_than_a_file_gets_are_no_file_unless_they_are_cut_on_purpose(
+    api: ScriptedApi, tmp_path: Path, name: str
+) -> None:
+    api.queries = [rows_reply({"n": "BIGINT"}, [[1]], truncated=True)]
+    format = ["--format", "table"] if name == "rows.txt" else []
+    result = invoke(api, "--output", str(tmp_path / name), *format)
+    assert isinstance(result.exception, QueryTooLarge)
+    assert ".csv" in (result.exception.hint or "")
+    assert list(tmp_path.iterdir()) == []
+    cut = invoke(api, "--output", str(tmp_path / name), *format, "--limit", "1")
+    assert cut.exit_code == 0
+    assert "first 1 row, there are more" in cut.stderr
+
+
+def test_what_was_masked_is_said_whatever_the_format(api: ScriptedApi, tmp_path: Path) -> None:
+    headers = stream_headers(1) | {"X-Trace-Masked": "people.%D0%B8%D0%BC%D1%8F,people.age"}
+    api.queries = [lambda _: Reply(200, b"n\n1\n", headers)]
+    for more in ([], ["--output", str(tmp_path / "rows.csv")]):
+        assert "people: имя, age masked" in invoke(api, "--format", "csv", *more).stderr
+    more = {"link": "/x", "bytes": 1, "sha256": hashlib.sha256(b"1").hexdigest()}
+    export = facts({}, 1, datasets=[used("people", ["age"])], **more) | {
+        "expires_at": "2026-01-31T12:00:00Z"
+    }
+    api.queries = [lambda _: Reply(200, json.dumps(export).encode())]
+    api.gets["/x"] = Reply(200, b"1")
+    assert "people: age masked" in invoke(api, "--output", str(tmp_path / "r.parquet")).stderr
 
 
 def test_an_answer_that_breaks_off_leaves_no_file(api: ScriptedApi, tmp_path: Path) -> None:
@@ -285,6 +336,31 @@ def test_binary_formats_are_not_for_a_terminal(api: ScriptedApi) -> None:
         assert process.wait(30) == 1
     os.close(master)
     assert api.asked == []
+
+
+@pytest.mark.parametrize(("format", "said"), [("json", '[{"n": "é"}]\n'), ("table", "\\xe9")])
+def test_an_output_without_the_letters_is_no_defect(
+    api: ScriptedApi, format: str, said: str
+) -> None:
+    api.queries = [rows_reply({"n": "VARCHAR"}, [["é"]])]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    with trace(
+        api, "query", "select 1", "--format", format, stdout=subprocess.PIPE, env=ascii_only
+    ) as process:
+        assert process.stdout
+        assert said in process.stdout.read().decode()
+        assert process.wait(30) == 0
+
+
+def test_an_error_sends_no_escape_to_a_terminal(api: ScriptedApi) -> None:
+    api.queries = [refusal(InvalidQuery("no \x1b]0;title\x07", hint="\x1b[31mred"))]
+    master, terminal = os.openpty()
+    with trace(api, "query", "select 1", stderr=terminal) as process:
+        assert process.wait(30) == 1
+    os.close(terminal)
+    said = os.read(master, 1_000)
+    os.close(master)
+    assert said == b"error [invalid_query]: no \\x1b]0;title\\x07\r\nhint: \\x1b[31mred\r\n"
 
 
 def test_csv_sends_no_escape_to_a_terminal(api: ScriptedApi) -> None:

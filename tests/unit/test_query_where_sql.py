@@ -126,7 +126,7 @@ def database() -> duckdb.DuckDBPyConnection:
 
 
 @given(rows=ROWS, where=FILTERS)
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 def test_the_condition_finds_exactly_the_rows_that_match(
     database: duckdb.DuckDBPyConnection, rows: list[Row], where: dict[str, Any]
 ) -> None:

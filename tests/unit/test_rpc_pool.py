@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from trace_platform.rpc.calls import Needs
 from trace_platform.rpc.config import PoolConfig, ProviderConfig, Timing
 from trace_platform.rpc.faults import ProviderFailed
-from trace_platform.rpc.limits import Rate
 from trace_platform.rpc.pool import Pool
 
 TIP = Needs(tip=True)
@@ -107,13 +106,100 @@ def test_a_chain_that_is_set_back_is_followed_when_most_say_so() -> None:
     assert pool.head == 60
 
 
+OLD = Needs(block=5)
+EVERYTHING = (TIP, Needs(block=95), OLD, Needs(hashes=True), Needs())
+
+
+def test_who_contradicts_most_is_asked_for_nothing() -> None:
+    pool = made(Clock(), 100, 100, 100)
+    pool.settle_hashes({"a": "0x2", "b": "0x1", "c": "0x1"})
+    for needs in EVERYTHING:
+        assert names(pool, needs) == "bc", needs
+        assert [each.name for each in pool.others_that_have(needs, {"b"})] == ["c"]
+    assert [each.name for each in pool.voters()] == ["b", "c"]
+
+
+def test_who_contradicts_is_not_asked_either_when_nobody_else_is_left() -> None:
+    pool = made(Clock(), 100, 100, 100)
+    pool.settle_hashes({"a": "0x2", "b": "0x1", "c": "0x1"})
+    for provider in pool.providers[1:]:
+        for _ in range(3):
+            provider.failed(FAILED)
+    pool.settle_hashes({"a": "0x2"})  # one alone is not most
+    for needs in EVERYTHING:
+        assert names(pool, needs) == ""
+        assert "a" not in [each.name for each in pool.last_resort(needs)]
+    pool.providers[1].succeeded()
+    pool.settle_hashes({"a": "0x2", "b": "0x2"})
+    assert names(pool, OLD) == "ab"
+
+
 def test_without_a_majority_of_hashes_the_leader_stands() -> None:
     pool = made(Clock(), 100, 100)
+    pool.providers[0].slots.busy = 1
+    assert names(pool, TIP) == "ba"
+    pool.providers[0].slots.busy = 0
+    pool.settle_hashes({"a": "0x1", "b": "0x2"})
+    for needs in EVERYTHING:
+        assert names(pool, needs) == "b"
+    pool.settle_hashes({"a": "0x2", "b": "0x2"})
+    assert set(names(pool, OLD)) == {"a", "b"}
+
+
+def test_of_two_that_differ_one_is_asked_before_there_is_a_leader() -> None:
+    pool = made(Clock(), 100, 100)
+    pool.settle_hashes({"a": "0x1", "b": "0x2"})
+    assert pool.leader is None
+    assert names(pool, OLD) == names(pool, TIP) == "a"
+
+
+def test_who_contradicted_before_does_not_lead_when_others_are_gone() -> None:
+    pool = made(Clock(), 100, 100, 100)
+    assert names(pool, TIP)[0] == "a"
+    pool.settle_hashes({"a": "0x2", "b": "0x1", "c": "0x1"})
+    pool.settle_hashes({"a": "0x2", "b": "0x1"})
+    assert names(pool, OLD) == "bc"
+
+
+def test_a_leader_that_stands_still_does_not_hold_the_other_one_of_two_back() -> None:
+    clock = Clock()
+    pool = made(clock, 100, 100)
     assert names(pool, TIP) == "ab"
     pool.settle_hashes({"a": "0x1", "b": "0x2"})
-    assert names(pool, TIP) == "a"
-    pool.settle_hashes({"a": "0x2", "b": "0x2"})
-    assert names(pool, TIP) == "ab"
+    for head in (101, 102, 103):
+        clock.now += 20
+        looked(pool, 100, head)
+    pool.settle_hashes({"a": "0x1", "b": "0x2"})
+    looked(pool, 100, 104)
+    assert (pool.head, names(pool, TIP)) == (104, "b")
+
+
+def test_the_head_is_not_held_back_by_one_that_contradicts() -> None:
+    pool = made(Clock(), 100, 100)
+    pool.settle_hashes({"a": "0x1", "b": "0x2"})
+    looked(pool, 110, 100)
+    assert (pool.head, names(pool, TIP)) == (110, "a")
+
+
+def test_without_a_chain_that_most_serve_nobody_is_asked() -> None:
+    pool = made(Clock(), 100, 100)
+    for provider, chain_id in zip(pool.providers, (1, 5), strict=True):
+        provider.chain_id = chain_id
+        pool.settle_chain()
+    assert (pool.chain_id, names(pool, OLD)) == (None, "")
+    assert [each.state for each in pool.providers] == ["excluded", "excluded"]
+    pool.providers[1].chain_id = 1
+    pool.settle_chain()
+    assert (pool.chain_id, names(pool, OLD)) == (1, "ab")
+
+
+def test_who_wants_to_be_left_alone_does_not_vote_but_keeps_its_head() -> None:
+    pool = made(Clock(), 100, 100, 5000)
+    for provider in pool.providers[:2]:
+        provider.failed(ProviderFailed("slow", code="limited", at_fault=False, rest_s=3600))
+    assert [each.name for each in pool.voters()] == ["c"]
+    looked(pool, None, None, 5001)
+    assert pool.head == 100
 
 
 def test_the_least_loaded_is_asked_first_and_rests_are_kept() -> None:
@@ -126,6 +212,19 @@ def test_the_least_loaded_is_asked_first_and_rests_are_kept() -> None:
     assert names(pool, Needs(block=1)) == "a"
     clock.now += 31
     assert names(pool, Needs(block=1)) == "ba"
+
+
+def test_who_failed_and_never_answered_is_not_called_ok() -> None:
+    clock = Clock()
+    known, silent = made(clock, 100, None).providers
+    for provider in (known, silent):
+        assert provider.state == "ok"
+        provider.failed(FAILED)
+    assert (known.state, silent.state) == ("ok", "down")
+    assert silent.reason == FAILED.why
+    assert silent.ready, "it is asked all the same"
+    silent.head.learn(100, clock.now)
+    assert silent.state == "ok"
 
 
 def test_each_rest_is_longer_than_the_one_before() -> None:
@@ -142,14 +241,3 @@ def test_each_rest_is_longer_than_the_one_before() -> None:
     for _ in range(3):
         provider.succeeded()
     assert provider.state == "ok"
-
-
-def test_a_rate_lets_a_seconds_worth_go_at_once_and_the_rest_in_time() -> None:
-    clock = Clock()
-    rate = Rate(10, clock)
-    assert rate.reserve(10) == 0
-    assert round(rate.reserve(5), 6) == 0.5
-    assert round(rate.reserve(5), 6) == 1.0
-    clock.now += 100
-    assert rate.reserve(10) == 0
-    assert Rate(None, clock).reserve(1_000_000) == 0

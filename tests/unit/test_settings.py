@@ -113,7 +113,10 @@ def test_what_is_said_of_a_runtime_of_ours_counts_over_its_defaults(tmp_path: Pa
             "[runtimes.Ecs-R]",
             "runtimes.Ecs-R: a name is lower-case letters, digits and '_', starting with a letter",
         ),
-        ("[runtimes.r]\nqueu = 'x'", "runtimes.r.queu: Extra inputs are not permitted"),
+        (
+            "[runtimes.r]\nqueu = 'x'",
+            "runtimes.r.queu: there is no such setting; did you mean queue?",
+        ),
         ("[runtimes.r]\nqueue = 'a b'", "runtimes.r.queue: a queue is at most 80 letters"),
         ("[runtimes.r]\nenabled = 1", "runtimes.r.enabled: Input should be a valid boolean"),
         ("[runtimes.r]\nkind = 'ecs'", "runtimes.r.kind: Input should be 'queue', 'lambda' or"),
@@ -155,6 +158,14 @@ def test_what_is_said_of_a_runtime_of_ours_counts_over_its_defaults(tmp_path: Pa
         (
             "[worker]\nruntime = 'lambda'",
             "worker.runtime: lambda is of kind lambda, and a worker needs a queue",
+        ),
+        ("[worker]\nslot = 1", "worker.slot: there is no such setting; did you mean slots?"),
+        ("port = 1", "port: there is no such setting; did you mean ports?"),
+        ("[rpc_pools.p]\nproviders = []", "rpc_pools.p.providers: it needs at least 1"),
+        (
+            "[[rpc_pools.p.providers]]\nname = 'n'\nurk = 'x'",
+            "rpc_pools.p.providers.0.url: is missing; rpc_pools.p.providers.0.urk: there is no such"
+            " setting; did you mean url?",
         ),
         ("[dispatcher]\nhistory_days = 0", "dispatcher.history_days: Input should be greater"),
         ("[dispatcher]\npressure_interval_s = 0", "dispatcher.pressure_interval_s: Input should"),

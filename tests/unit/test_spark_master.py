@@ -32,7 +32,7 @@ def test_anything_else_is_refused_with_what_would_be_right(master: str, tmp_path
     with pytest.raises(InvalidConfig) as caught:
         check_master(master)
     assert "spark://host:7077" in str(caught.value.hint)
-    with pytest.raises(InvalidConfig, match=r"spark.master: .*spark://host:7077"):
+    with pytest.raises(InvalidConfig, match=r"^TRACE_SPARK_MASTER: .*spark://host:7077"):
         load_settings(Home.at(str(tmp_path)), {"TRACE_SPARK_MASTER": master})
 
 

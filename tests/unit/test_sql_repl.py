@@ -68,6 +68,12 @@ def test_statements_end_where_no_string_or_comment_is_open() -> None:
         " rest",
     )
     assert split("select 'open; ") == ([], "select 'open; ")
+    assert split(r"select E'it\';s', e'\\'; rest") == ([r"select E'it\';s', e'\\'"], " rest")
+    assert split(r"select 'a\'; x") == ([r"select 'a\'"], " x")
+    assert split(r"select nameE'\'; x") == ([r"select nameE'\'"], " x")
+    assert split("select 1 as a$$; select $$;$$") == (["select 1 as a$$"], " select $$;$$")
+    assert split("select 1 /* /* */ ; */; x") == (["select 1 /* /* */ ; */"], " x")
+    assert split("/* /* */ ;") == ([], "/* /* */ ;")
     assert split(";; -- nothing\n;") == ([], "")
 
 
@@ -77,6 +83,10 @@ def test_statements_end_where_no_string_or_comment_is_open() -> None:
         ("", True),
         ("  ", True),
         (r"\d", True),
+        ("Exit", True),
+        ("quit ;", True),
+        ("help", True),
+        ("exit from", False),
         ("select 1", False),
         ("select 1;", True),
         ("select 1; -- done", True),
@@ -153,6 +163,13 @@ def test_a_statement_may_have_several_lines(
     assert shown.err.startswith("2 datasets; end a statement with ';'")
 
 
+def test_one_dataset_is_one(api: ScriptedApi, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = json.dumps({"datasets": [summary("blocks")]})
+    api.gets["/v1/datasets"] = Reply(200, listed.encode())
+    talk(api, CTRL_D)
+    assert capsys.readouterr().err.startswith("1 dataset; ")
+
+
 def test_several_statements_may_be_in_one_line(api: ScriptedApi) -> None:
     talk(api, "select 1; select 2;\r", CTRL_D)
     assert api.sql == ["select 1", "select 2"]
@@ -226,9 +243,15 @@ def test_what_was_typed_is_kept_for_its_owner_alone(api: ScriptedApi) -> None:
         assert list(later.history.load_history_strings()) == ["select 'a secret';"]
 
 
-def test_leaving(api: ScriptedApi) -> None:
-    talk(api, "\\q\r", "select 1;\r")
+@pytest.mark.parametrize("words", ["\\q\r", "exit\r", "QUIT;\r", "select 7\r" + CTRL_D])
+def test_leaving(api: ScriptedApi, words: str) -> None:
+    talk(api, words, "select 1;\r")
     assert api.asked == []
+
+
+def test_help_is_what_it_says(api: ScriptedApi, capsys: pytest.CaptureFixture[str]) -> None:
+    talk(api, "help\r", CTRL_D)
+    assert "\\export FILE" in capsys.readouterr().out
 
 
 def run(api: ScriptedApi, text: str, *options: str) -> Any:
@@ -287,7 +310,15 @@ def test_commands_in_a_pipe(api: ScriptedApi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [r"\format xml", r"\export", r"\export x.csv", r"\export rows.xlsx", r"\nonsense", "\\"],
+    [
+        r"\format xml",
+        r"\at yesterday",
+        r"\export",
+        r"\export x.csv",
+        r"\export rows.xlsx",
+        r"\nonsense",
+        "\\",
+    ],
 )
 def test_a_command_that_cannot_be_right_is_named(api: ScriptedApi, line: str) -> None:
     error = run(api, line).exception
@@ -369,7 +400,7 @@ def page() -> dict[str, Any]:
         "storage": "parquet",
         "write_mode": None,
         "columns": {"gas_used": {"type": "int64", "description": "what it cost"}},
-        "pii": ["gas_used"],
+        "pii": ["Gas_Used"],
         "max_age_s": None,
         "generation_id": str(VERSION),
         "generations": 1,

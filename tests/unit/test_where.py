@@ -1,41 +1,16 @@
-"""Filters on an input: one normal form, SQL that means what it says, errors that tell the cure."""
+"""Filters on an input: one normal form, and errors that tell the cure."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from typing import Any
 
-import duckdb
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from trace_platform.domain.errors import InvalidConfig
-from trace_platform.wire.where import Bound, OneOf, conditions, normalised, problems, to_sql
-
-Row = dict[str, Any]
-
-
-@pytest.mark.parametrize(
-    ("where", "condition", "parameters"),
-    [
-        ({}, "true", []),
-        ({"severity": "critical"}, '"severity" = $1', ["critical"]),
-        ({"severity": None}, '"severity" IS NULL', []),
-        ({"chain_id": {"in": [10, 1]}}, '"chain_id" IN ($1, $2)', [1, 10]),
-        ({"a": {"in": [1, None]}}, '("a" = $1 OR "a" IS NULL)', [1]),
-        ({"b": {"gte": 100, "lt": 200}}, '"b" >= $1 AND "b" < $2', [100, 200]),
-        ({"b": True, "a": "x"}, '"a" = $1 AND "b" = $2', ["x", True]),
-        ({"a": {"in": [1, 2.5]}}, '("a" = $1 OR "a" = $2)', [1, 2.5]),
-    ],
-    ids=repr,
-)
-def test_a_filter_becomes_a_condition_with_parameters(
-    where: dict[str, Any], condition: str, parameters: list[Any]
-) -> None:
-    assert to_sql(where) == (condition, parameters)
+from trace_platform.wire.fitted_where import from_hex
+from trace_platform.wire.where import Bound, OneOf, conditions, normalised, problems
 
 
 @pytest.mark.parametrize(
@@ -113,9 +88,8 @@ def test_what_is_wrong_is_shown_with_its_place_and_its_cure(
 ) -> None:
     found = list(problems(where))
     assert [each for each in found if each[0] == path and each[1].startswith(said)], found
-    for refuse in (normalised, to_sql):
-        with pytest.raises(InvalidConfig, match="where"):
-            refuse(where)
+    with pytest.raises(InvalidConfig, match="where"):
+        normalised(where)
 
 
 def test_the_limits_themselves_are_allowed() -> None:
@@ -156,94 +130,7 @@ def test_a_condition_that_has_no_mapping_is_refused_with_an_example(text: str) -
 
 
 def test_bytes_are_written_as_hex() -> None:
-    where = {"address": {"in": ["0xAB", "0x"]}, "name": "0xab"}
-    assert to_sql(where, binary={"address"})[1] == [b"", b"\xab", "0xab"]
+    assert [from_hex("address", value) for value in ("0xAB", "0x")] == [b"\xab", b""]
     for wrong in ("ab", "0xabc", "0xzz", 171, True):
         with pytest.raises(InvalidConfig, match=r"where\.address: the column holds bytes"):
-            to_sql({"address": wrong}, binary={"address"})
-
-
-# The SQL against what the words mean: rows as Python sees them.
-
-TYPES = {"n": "BIGINT", "h": "HUGEINT", "x": "DOUBLE", "s": "VARCHAR", "b": "BOOLEAN"}
-TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=3)
-VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "n": st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1),
-    "h": st.integers(-3, 3) | st.integers(-(2**100), 2**100),
-    "x": st.integers(-3, 3).map(float) | st.floats(-4, 4) | st.just(math.nan) | st.just(1e40),
-    "s": st.sampled_from(["a", "b", "it's", '"', "'", "\\", ""]) | TEXT,
-    "b": st.booleans(),
-}
-NUMBERS = st.integers(-3, 3) | st.floats(-4, 4) | st.sampled_from([2**63, -(2**100), 2**256, 0.5])
-SOUGHT: dict[str, st.SearchStrategy[Any]] = {
-    "n": NUMBERS | VALUES["n"],
-    "h": NUMBERS,
-    "x": NUMBERS,
-    "s": VALUES["s"],
-    "b": VALUES["b"],
-}
-ROWS = st.lists(st.fixed_dictionaries({c: st.none() | v for c, v in VALUES.items()}), max_size=8)
-
-
-def a_condition(column: str) -> st.SearchStrategy[Any]:
-    value = SOUGHT[column]
-    lists = st.lists(st.none() | value, min_size=1, max_size=4).map(lambda v: {"in": v})
-    low, high = st.sampled_from(["gt", "gte"]), st.sampled_from(["lt", "lte"])
-    ends = st.dictionaries(low, value, max_size=1), st.dictionaries(high, value, max_size=1)
-    bounds = st.tuples(*ends).map(lambda pair: pair[0] | pair[1])
-    return st.none() | value | lists | bounds
-
-
-FILTERS = st.fixed_dictionaries({}, optional={c: a_condition(c) for c in TYPES}).filter(
-    lambda where: not list(problems(where))
-)
-
-
-def matches(row: Row, where: dict[str, Any]) -> bool:
-    return all(_holds(row[column], condition) for column, condition in where.items())
-
-
-def _holds(found: Any, condition: Any) -> bool:
-    if not isinstance(condition, dict):
-        condition = {"in": [condition]}
-    if found is None:
-        return None in condition.get("in", [])
-    compare: dict[str, Callable[[Any, Any], bool]] = {
-        "in": lambda a, values: any(v is not None and a == _as(v, a) for v in values),
-        # As every SQL engine here orders them: a NaN is greater than any number.
-        "gt": lambda a, v: a != a or a > _as(v, a),
-        "gte": lambda a, v: a != a or a >= _as(v, a),
-        "lt": lambda a, v: a < _as(v, a),
-        "lte": lambda a, v: a <= _as(v, a),
-    }
-    return all(compare[name](found, value) for name, value in condition.items())
-
-
-def _as(value: Any, other: Any) -> Any:
-    """A double is compared with the nearest double."""
-    return float(value) if isinstance(other, float) and isinstance(value, int) else value
-
-
-@pytest.fixture(scope="module")
-def database() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    columns = ", ".join(f'"{name}" {kind}' for name, kind in TYPES.items())
-    connection.execute(f"CREATE TABLE t (id INTEGER, {columns})")
-    return connection
-
-
-@given(rows=ROWS, where=FILTERS)
-@settings(max_examples=300, deadline=None)
-def test_the_sql_finds_exactly_the_rows_that_match(
-    database: duckdb.DuckDBPyConnection, rows: list[Row], where: dict[str, Any]
-) -> None:
-    database.execute("DELETE FROM t")
-    for index, row in enumerate(rows):
-        values = [index, *(row[column] for column in TYPES)]
-        database.execute("INSERT INTO t VALUES ($1, $2, $3, $4, $5, $6)", values)
-    expected = [index for index, row in enumerate(rows) if matches(row, where)]
-    # What is stored is the normal form, as JSON.
-    for kept in (where, json.loads(json.dumps(normalised(where)))):
-        condition, parameters = to_sql(kept)
-        statement = f"SELECT id FROM t WHERE {condition} ORDER BY id"
-        assert [id for (id,) in database.execute(statement, parameters).fetchall()] == expected
+            from_hex("address", wrong)

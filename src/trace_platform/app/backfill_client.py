@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID, uuid4
 
-from pydantic import BaseModel
-
 from trace_platform.app.home import Home
-from trace_platform.app.service_client import call
+from trace_platform.app.service_client import get, post
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.wire.backfill import (
     BackfillAction,
@@ -19,14 +17,12 @@ from trace_platform.wire.backfill import (
 )
 from trace_platform.wire.invalidation import InvalidateResponse, InvalidationList
 
-Answer = TypeVar("Answer", bound=BaseModel)
-
 # Looked through for the beginning of an id.
 _LISTED = 1_000
 
 
 def plan(home: Home, dag: str, job: str, start: int, end: int, *, force: bool) -> BackfillPlan:
-    return _post(home, BackfillPlan, "/v1/backfills/plan", _range(dag, job, start, end, force))
+    return post(home, BackfillPlan, "/v1/backfills/plan", _range(dag, job, start, end, force))
 
 
 def start(
@@ -34,33 +30,33 @@ def start(
 ) -> BackfillStarted:
     """Under an id of its own, so that it can be asked for again."""
     limits = {"max_in_flight": max_in_flight, "request_id": str(uuid4())}
-    return _post(
+    return post(
         home, BackfillStarted, "/v1/backfills", _range(dag, job, start, end, force) | limits
     )
 
 
 def listing(home: Home, dag: str | None = None, limit: int = 20) -> BackfillList:
-    return _get(home, BackfillList, "/v1/backfills", dag_name=dag, limit=limit)
+    return get(home, BackfillList, "/v1/backfills", dag_name=dag, limit=limit)
 
 
 def show(home: Home, backfill_id: UUID) -> BackfillDetail:
-    return _get(home, BackfillDetail, f"/v1/backfills/{backfill_id}")
+    return get(home, BackfillDetail, f"/v1/backfills/{backfill_id}")
 
 
 def pause(home: Home, backfill_id: UUID) -> BackfillAction:
-    return _post(home, BackfillAction, f"/v1/backfills/{backfill_id}/pause")
+    return post(home, BackfillAction, f"/v1/backfills/{backfill_id}/pause")
 
 
 def resume(home: Home, backfill_id: UUID) -> BackfillAction:
-    return _post(home, BackfillAction, f"/v1/backfills/{backfill_id}/resume")
+    return post(home, BackfillAction, f"/v1/backfills/{backfill_id}/resume")
 
 
 def cancel(home: Home, backfill_id: UUID) -> BackfillAction:
-    return _post(home, BackfillAction, f"/v1/backfills/{backfill_id}/cancel")
+    return post(home, BackfillAction, f"/v1/backfills/{backfill_id}/cancel")
 
 
 def find(home: Home, text: str) -> UUID:
-    """The backfill whose id begins so."""
+    """The backfill whose id begins or ends so."""
     try:
         return UUID(text)
     except ValueError:
@@ -70,37 +66,28 @@ def find(home: Home, text: str) -> UUID:
     found = [
         each.backfill_id
         for each in listing(home, limit=_LISTED).backfills
-        if each.backfill_id.hex.startswith(given)
+        if each.backfill_id.hex.startswith(given) or each.backfill_id.hex.endswith(given)
     ]
     if len(found) > 1:
-        raise BadInput(f"{len(found)} backfills begin with '{text}'", hint="give more of the id")
+        said = f"{len(found)} backfills begin or end with '{text}'"
+        raise BadInput(said, hint="give more of the id")
     if not found:
-        raise NotFound(f"no backfill begins with '{text}'", hint="trace backfills list")
+        raise NotFound(f"no backfill begins or ends with '{text}'", hint="trace backfills list")
     return found[0]
 
 
 def invalidate(home: Home, dataset: str, part: dict[str, Any], reason: str) -> InvalidateResponse:
     """Under an id of its own, so that it can be asked for again."""
     body = {"dataset": dataset, "reason": reason, "request_id": str(uuid4())}
-    return _post(home, InvalidateResponse, "/v1/invalidations", body | part)
+    return post(home, InvalidateResponse, "/v1/invalidations", body | part)
 
 
 def invalidations(
     home: Home, dataset: str | None, limit: int, *, open_only: bool
 ) -> InvalidationList:
     only = "true" if open_only else None
-    return _get(
-        home, InvalidationList, "/v1/invalidations", dataset=dataset, open=only, limit=limit
-    )
+    return get(home, InvalidationList, "/v1/invalidations", dataset=dataset, open=only, limit=limit)
 
 
 def _range(dag: str, job: str, start: int, end: int, force: bool) -> dict[str, Any]:
     return {"dag_name": dag, "job_name": job, "start": start, "end": end, "force": force}
-
-
-def _get(home: Home, kind: type[Answer], path: str, **query: str | int | None) -> Answer:
-    return kind.model_validate_json(call(home, "dispatcher", "GET", path, None, **query))
-
-
-def _post(home: Home, kind: type[Answer], path: str, body: dict[str, Any] | None = None) -> Answer:
-    return kind.model_validate_json(call(home, "dispatcher", "POST", path, body))

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from trace_platform.app.home import Home
 from trace_platform.app.process import Progress, Report
-from trace_platform.app.process_record import end_leftovers
+from trace_platform.app.process_record import end_leftovers, read_records
 from trace_platform.app.ready import is_ready
 from trace_platform.app.status import instance_status
 from trace_platform.app.supervisor import HomeLock, empty_run, supervisor_pid
@@ -24,6 +24,7 @@ _POLL_S = 0.05
 
 def start_detached(home: Home, arguments: Sequence[str], report: Report) -> int:
     """Run `trace up` in the background. Returns the supervisor's pid once all is ready."""
+    left_over = {record.pid for record in read_records(home) if record.alive()}
     log_file = home.logs / "supervisor.jsonl"
     command = [sys.executable, "-m", "trace_platform.cli", "up", "--home", str(home.root)]
     with log_file.open("ab") as log:
@@ -35,7 +36,7 @@ def start_detached(home: Home, arguments: Sequence[str], report: Report) -> int:
             start_new_session=True,
         )
     try:
-        _await_ready(home, process, report)
+        _await_ready(home, process, left_over, report)
     except KeyboardInterrupt:
         process.terminate()
         process.wait()
@@ -43,16 +44,18 @@ def start_detached(home: Home, arguments: Sequence[str], report: Report) -> int:
     return process.pid
 
 
-def _await_ready(home: Home, process: subprocess.Popen[bytes], report: Report) -> None:
+def _await_ready(
+    home: Home, process: subprocess.Popen[bytes], left_over: set[int], report: Report
+) -> None:
     told: dict[str, str] = {}
     while not is_ready(home, "supervisor", process.pid):
-        _report_news(home, told, report)
+        _report_news(home, told, left_over, report)
         try:
             process.wait(_POLL_S)
         except subprocess.TimeoutExpired:
             continue
         raise _failure(home)
-    _report_news(home, told, report)
+    _report_news(home, told, left_over, report)
 
 
 def stop_instance(home: Home, timeout_s: float = 90.0) -> bool:
@@ -87,11 +90,12 @@ def _failure(home: Home) -> TraceError:
     return kind(found["message"], hint=found["hint"])
 
 
-def _report_news(home: Home, told: dict[str, str], report: Report) -> None:
+def _report_news(home: Home, told: dict[str, str], left_over: set[int], report: Report) -> None:
     for process in instance_status(home).processes:
-        if told.get(process.name) != process.state:
-            told[process.name] = process.state
-            report(Progress(process.name, process.state))
+        state = "left over" if process.pid in left_over else process.state
+        if told.get(process.name) != state:
+            told[process.name] = state
+            report(Progress(process.name, state))
 
 
 def _end_leftovers(home: Home) -> list[str]:

@@ -175,16 +175,19 @@ def check_spark(home: Home, settings: Settings) -> Finding:
     from trace_platform.operators.spark.master import is_local, reach_master
     from trace_platform.operators.spark.session_record import read_session_record
 
+    # What runs may have been started with another master than the settings'.
+    runs = supervisor_pid(home) is not None
+    record = read_session_record(home.root / "spark") if runs else None
+    if record and record.error:
+        return Finding("spark", "fail", record.error, "Spark's own words are in spark/spark.log")
+    if record:
+        return Finding("spark", "ok", f"{record.master} runs {record.application} of this instance")
     master = settings.spark.master
     if is_local(master):
-        return Finding("spark", "ok", f"{master}, in the worker's own JVM")
+        said = "by the settings; not started yet" if runs else "in the worker's JVM"
+        return Finding("spark", "ok", f"{master}, {said}")
     reach_master(master)
-    record = read_session_record(home.root / "spark") if supervisor_pid(home) else None
-    if record is None:
-        return _check_cluster(home, settings)
-    if record.error:
-        return Finding("spark", "fail", record.error, "Spark's own words are in spark/spark.log")
-    return Finding("spark", "ok", f"{record.master} runs {record.application} of this instance")
+    return _check_cluster(home, settings)
 
 
 def _check_cluster(home: Home, settings: Settings) -> Finding:

@@ -35,15 +35,21 @@ class Instance:
         return f"https://localhost:{self.ports[process]}"
 
 
-def open_instance(home: Home, settings: Settings, registry: Path | None = None) -> Instance:
+def open_instance(
+    home: Home, settings: Settings, registry: Path | None = None, *, starts: bool = False
+) -> Instance:
     """The instance of that home. Two starters agree, and two homes never get the same port.
 
     `registry` remembers which home has which port, so that a new home leaves alone the ports of
-    one that is not running at the moment.
+    one that is not running at the moment. `starts`: nothing of it runs, and chosen ports that
+    another home has are chosen anew: this one is a copy of it.
     """
     with _registry(registry or _default_registry()) as claims:
         ports = known_ports(home, settings)
         taken = {port for port, owner in claims.items() if owner != str(home.root)}
+        if starts:
+            own = settings.ports
+            ports = {name: port for name, port in ports.items() if name in own or port not in taken}
         for process in WITH_PORT:
             if process not in ports:
                 ports[process] = _free_port(taken | set(ports.values()))

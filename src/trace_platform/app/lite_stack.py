@@ -1,4 +1,4 @@
-"""The processes of an instance on one machine, and the order in which they start."""
+"""The stages in which an instance on one machine starts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from trace_platform.app.instance import Instance, open_instance
 from trace_platform.app.log import configure_logging, rotate
 from trace_platform.app.named_secrets import VARIABLE
 from trace_platform.app.process import ProcessSpec, Report
+from trace_platform.app.processes import NAMES
 from trace_platform.app.settings import POOL_NAMES, Settings
 from trace_platform.app.supervisor import Stage, Supervisor, refuse_second
 from trace_platform.drivers.lite.certificates import ensure_certificates
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
 
-SERVED = ("dispatcher", "rpc", "worker", "query", "scheduler")
 # Only the egress talks to nodes: their URLs may hold keys.
 _RPC = "TRACE_RPC_"
 # Only the dispatcher checks signatures; of the egress's keys it gets those that pools name.
@@ -43,7 +43,7 @@ def running(
     rotate(log_file)
     with log_file.open("a") as log:
         configure_logging("supervisor", log)
-        instance = open_instance(home, settings)
+        instance = open_instance(home, settings, starts=True)
         stages = lite_stages(home, settings, instance, extra=extra, env=env)
         with Supervisor(home, stages, report):
             yield instance
@@ -53,7 +53,7 @@ def lite_stages(
     home: Home,
     settings: Settings,
     instance: Instance,
-    names: Sequence[str] = SERVED,
+    names: Sequence[str] = NAMES,
     extra: Sequence[ProcessSpec] = (),
     env: Mapping[str, str] | None = None,
 ) -> list[Stage]:

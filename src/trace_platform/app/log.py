@@ -92,5 +92,5 @@ def _log_unexpected(
 ) -> None:
     if issubclass(kind, KeyboardInterrupt):
         return
-    logger = structlog.get_logger("trace_platform")
-    logger.critical("unexpected_error", exc_info=(kind, error, trace))
+    log = structlog.get_logger("trace_platform")
+    log.critical("unexpected_error", exc_info=(kind, error, trace))

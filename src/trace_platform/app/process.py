@@ -26,7 +26,7 @@ from trace_platform.app.read_logs import last_lines
 from trace_platform.app.ready import clear_ready, is_ready, mark_ready
 from trace_platform.domain.errors import SetupError
 
-logger = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 
 # A process that never got ready and died this often will not get better by itself.
 _HOPELESS_DEATHS = 3
@@ -146,13 +146,13 @@ class Keeper:
                 why = self._run_once()
             except Exception as error:
                 # For example a full disk. Keeping goes on whatever it was.
-                logger.exception("keeping_failed", name=self.spec.name)
+                log.exception("keeping_failed", name=self.spec.name)
                 why = f"could not be kept running: {error}"
             if self._stopping.is_set():
                 return
             delay_s = self._backoff.after(time.monotonic() - began)
             self._restarts += 1
-            logger.warning("process_died", name=self.spec.name, why=why, restart_in_s=delay_s)
+            log.warning("process_died", name=self.spec.name, why=why, restart_in_s=delay_s)
             self._report(Progress(self.spec.name, "died", why))
             if self._restarts >= _HOPELESS_DEATHS and not self._settled.is_set():
                 self._failure = f"{why}, {self._restarts} times in a row"
@@ -172,14 +172,14 @@ class Keeper:
         log_file = self._home.logs / f"{self.spec.name}.jsonl"
         rotate(log_file)
         command = self.spec.command()
-        with self._starting, log_file.open("ab") as log:
+        with self._starting, log_file.open("ab") as written:
             if self._stopping.is_set():
                 return None
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=written,
+                stderr=written,
                 env=self._env(),
                 cwd=self._home.root,
                 start_new_session=True,
@@ -216,14 +216,14 @@ class Keeper:
             restarts=self._restarts,
         )
         write_record(self._home, record)
-        logger.info("process_started", name=self.spec.name, pid=pid, restarts=self._restarts)
+        log.info("process_started", name=self.spec.name, pid=pid, restarts=self._restarts)
 
     def _watch_start(self, process: subprocess.Popen[bytes]) -> bool:
         """Wait until it is ready or has ended. False when it is neither for too long."""
         deadline = time.monotonic() + self.spec.ready_s
         while time.monotonic() < deadline:
             if self._serves(process.pid):
-                logger.info("process_ready", name=self.spec.name, pid=process.pid)
+                log.info("process_ready", name=self.spec.name, pid=process.pid)
                 self._report(Progress(self.spec.name, "ready"))
                 self._settled.set()
                 return True

@@ -34,9 +34,10 @@ class ProcessRecord:
 
 
 def write_record(home: Home, record: ProcessRecord) -> None:
+    """With the home itself: in a copy of it, it is nobody's."""
     path = home.run / f"{record.name}.json"
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(asdict(record)))
+    partial.write_text(json.dumps({"home": str(home.root), **asdict(record)}))
     partial.replace(path)
 
 
@@ -45,7 +46,9 @@ def read_records(home: Home) -> list[ProcessRecord]:
     found = []
     for path in (home.root / "run").glob("*.json"):
         with suppress(OSError, ValueError, TypeError):
-            found.append(ProcessRecord(**json.loads(path.read_text())))
+            content = json.loads(path.read_text())
+            if os.path.samefile(content.pop("home", home.root), home.root):
+                found.append(ProcessRecord(**content))
     return sorted(found, key=lambda record: record.started_at)
 
 

@@ -19,28 +19,19 @@ from trace_platform.app.ready import mark_ready
 from trace_platform.app.rotatable_secret import RotatableSecret
 from trace_platform.app.settings import Settings, load_settings
 from trace_platform.domain.errors import InvalidConfig
-from trace_platform.drivers.https import Listen
 from trace_platform.drivers.lite.certificates import ensure_certificates
-from trace_platform.drivers.lite.local_store import LocalStore
 
 if TYPE_CHECKING:
+    from trace_platform.drivers.https import Listen
+    from trace_platform.drivers.lite.local_store import LocalStore
     from trace_platform.operators.spark.session import SparkRuntime
 
 log = structlog.get_logger()
 
-# In the order in which they start.
-NAMES = ("dispatcher", "query", "rpc", "worker", "scheduler")
-
 
 def run(name: str, home: Home) -> None:
     """Run one process in the foreground until it is told to stop."""
-    start = {
-        "dispatcher": _dispatcher,
-        "query": _query,
-        "rpc": _rpc,
-        "worker": _worker,
-        "scheduler": _scheduler,
-    }.get(name)
+    start = PROCESSES.get(name)
     if start is None:
         raise InvalidConfig(f"there is no process '{name}'", hint=f"one of: {', '.join(NAMES)}")
     configure_logging(name)
@@ -51,7 +42,7 @@ def run(name: str, home: Home) -> None:
 def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
     import uvloop
 
-    from trace_platform.dispatcher.api import Secrets
+    from trace_platform.dispatcher.dispatcher import Secrets
     from trace_platform.dispatcher.run_loops import Tuning
     from trace_platform.dispatcher.serve import serve
     from trace_platform.drivers.http_invoker import HttpInvoker
@@ -66,7 +57,7 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
             state=state,
             data=Database(dsn(home, settings, instance, "trace_data_janitor"), max_connections=2),
             queue=PgQueueSender(state),
-            store=LocalStore(str(home.objects)),
+            store=_store(home),
             signer=PemSigner(home.secrets / "task_keys"),
             invoker=HttpInvoker(),
             secrets=Secrets(
@@ -102,7 +93,7 @@ def _query(home: Home, settings: Settings, instance: Instance) -> None:
             listen=_listen(home, instance, "query"),
             places=Places(
                 dispatcher_url=instance.url("dispatcher"),
-                store=LocalStore(str(home.objects)),
+                store=_store(home),
                 readable=[str(datasets)],
                 export_bucket=settings.export_bucket,
                 scratch=home.query,
@@ -185,7 +176,7 @@ def _worker(home: Home, settings: Settings, instance: Instance) -> None:
         queue=PgQueueReceiver(dsn(home, settings, instance, "trace_queue")),
         dispatcher=DispatcherClient(instance.url("dispatcher"), home.secret("worker_token"), ca),
         resources=Resources(
-            LocalStore(str(home.objects)),
+            _store(home),
             rpc_endpoints(
                 instance.url("rpc"),
                 RotatableSecret(home.secrets, "worker_token").current,
@@ -216,6 +207,18 @@ def _scheduler(home: Home, settings: Settings, instance: Instance) -> None:
         dispatcher.close()
 
 
+# All that an instance has besides Postgres. What they import is imported when they run: whoever
+# supervises them reads the names alone.
+PROCESSES = {
+    "dispatcher": _dispatcher,
+    "rpc": _rpc,
+    "worker": _worker,
+    "query": _query,
+    "scheduler": _scheduler,
+}
+NAMES = tuple(PROCESSES)
+
+
 def _warm_up(spark: SparkRuntime) -> None:
     """The first task finds a warm session; should this fail, that task tries again."""
     try:
@@ -225,7 +228,15 @@ def _warm_up(spark: SparkRuntime) -> None:
         log.warning("warm_up_failed", reason=str(error).partition("\n")[0])
 
 
+def _store(home: Home) -> LocalStore:
+    from trace_platform.drivers.lite.local_store import LocalStore
+
+    return LocalStore(str(home.objects))
+
+
 def _listen(home: Home, instance: Instance, name: str) -> Listen:
+    from trace_platform.drivers.https import Listen
+
     files = ensure_certificates(home.tls)
     return Listen(HOST, instance.port(name), files.server, files.key)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
 
 from trace_platform.app.home import Home
+from trace_platform.app.service_client import place_of, segment
 from trace_platform.client.answer import Sink
 from trace_platform.client.client import save_export
 from trace_platform.client.connection import Connection
 from trace_platform.client.patience import OnWait
-from trace_platform.client.place import local_place
 from trace_platform.client.result import Facts
 from trace_platform.wire.query import DatasetList, DatasetPage, QueryPage, QueryResponse
 
@@ -24,9 +23,7 @@ Query = Mapping[str, Any]
 
 @contextmanager
 def connect(home: Home, on_wait: OnWait | None = None) -> Iterator[Connection]:
-    if home.instance_file.exists():
-        home.secret("user_token")  # made by whoever of the instance needs it first
-    connection = Connection(local_place(home.root), patience_s=_PATIENCE_S, on_wait=on_wait)
+    connection = Connection(place_of(home, "query"), patience_s=_PATIENCE_S, on_wait=on_wait)
     try:
         yield connection
     finally:
@@ -65,19 +62,10 @@ def whole(connection: Connection, first: QueryResponse) -> QueryResponse:
 def save(connection: Connection, query: Query, sink: Sink) -> Facts:
     """The bytes of a CSV, an Arrow stream or a Parquet file."""
     if query["format"] == "parquet":
-        export = save_export(connection, query, sink)
-        datasets = tuple(f"{each.name}@{each.dataset_version}" for each in export.datasets)
-        return Facts(
-            export.query_id, export.row_count, export.truncated, export.elapsed_ms, datasets
-        )
+        return Facts.told(save_export(connection, query, sink))
     with connection.ask(query) as answer:
         answer.save(sink)
         return Facts.of(answer)
-
-
-def list_datasets(home: Home) -> DatasetList:
-    with connect(home) as connection:
-        return datasets(connection)
 
 
 def datasets(connection: Connection) -> DatasetList:
@@ -85,4 +73,4 @@ def datasets(connection: Connection) -> DatasetList:
 
 
 def dataset(connection: Connection, name: str) -> DatasetPage:
-    return DatasetPage.model_validate_json(connection.get(f"/v1/datasets/{quote(name, safe='')}"))
+    return DatasetPage.model_validate_json(connection.get(f"/v1/datasets/{segment(name)}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 
 from trace_platform.app.home import Home
@@ -12,6 +13,10 @@ def mark_ready(home: Home, name: str, pid: int | None = None) -> None:
     mark = home.run / f"{name}.ready"
     partial = mark.with_name(f".{mark.name}.{os.getpid()}")
     partial.write_text(str(pid or os.getpid()))
+    if pid is None:
+        # Left open: held as long as this process lives, by which clients see that it serves here,
+        # and not where a copy of this directory says.
+        fcntl.flock(os.open(partial, os.O_RDONLY), fcntl.LOCK_EX)
     partial.replace(mark)
 
 

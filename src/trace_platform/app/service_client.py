@@ -2,88 +2,85 @@
 
 from __future__ import annotations
 
-import json
-import ssl
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 import httpx
+from pydantic import BaseModel
 
 from trace_platform.app.home import Home
-from trace_platform.app.instance import Instance
-from trace_platform.domain.errors import SetupError, Unavailable
-from trace_platform.wire.refusal import error_from
+from trace_platform.client.place import NOT_RUNNING, Place, local_place
+from trace_platform.domain.errors import Unavailable
+from trace_platform.wire.refusal import Server
 
-# Longer than a query may take, so that the service's own answer arrives first.
+Answer = TypeVar("Answer", bound=BaseModel)
+
+# A plan or a round of garbage collection looks at much before it answers.
 _ANSWER_S = 90.0
-_NOT_RUNNING = "start it with `trace up`"
 
 
-def call(
+def get(
+    home: Home, kind: type[Answer], path: str, process: str = "dispatcher", /, **query: Any
+) -> Answer:
+    """What is None in the query is left out."""
+    return _ask(home, kind, process, "GET", path, query=query)
+
+
+def post(home: Home, kind: type[Answer], path: str, body: dict[str, Any] | None = None) -> Answer:
+    return _ask(home, kind, "dispatcher", "POST", path, body=body)
+
+
+def segment(text: str) -> str:
+    """One segment of a path, whatever a user typed."""
+    return quote(text, safe="")
+
+
+def place_of(home: Home, process: str) -> Place:
+    if home.instance_file.exists():
+        home.secret("user_token")  # made by whoever of the instance needs it first
+    return local_place(home.root, process)
+
+
+def _ask(
     home: Home,
+    kind: type[Answer],
     process: str,
     method: str,
     path: str,
+    *,
     body: dict[str, Any] | None = None,
-    **query: str | int | None,
-) -> bytes:
-    """The answer's body. Raise the error that the service named."""
-    url = _service_url(home, process)
-    with _client(home, url) as client:
+    query: dict[str, Any] | None = None,
+) -> Answer:
+    """Raise the error that the service named."""
+    place, server = place_of(home, process), Server(f"the {process}")
+    with _client(place) as client:
         try:
             response = client.request(
                 method,
                 path,
-                params={name: value for name, value in query.items() if value is not None},
+                params={name: value for name, value in (query or {}).items() if value is not None},
                 json=body,
             )
         except httpx.ConnectError:
             raise Unavailable(
-                f"nothing answers at {url}: the instance at {home.root} is not running",
-                hint=_NOT_RUNNING,
+                f"nothing answers at {place.url}: the instance at {home.root} is not running",
+                hint=NOT_RUNNING,
             ) from None
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise Unavailable(
                 f"the {process} broke off: {str(error) or type(error).__name__}",
                 hint="see `trace status`, and try again",
             ) from None
     if not response.is_success:
-        raise error_from(response.status_code, _json_object(response))
-    return response.content
+        raise server.error(response.status_code, response.content)
+    return server.read(kind, response.content)
 
 
-def _client(home: Home, url: str) -> httpx.Client:
-    ca = home.root / "tls" / "ca.pem"
-    if not ca.exists():
-        raise _never_started(home)
+def _client(place: Place) -> httpx.Client:
     return httpx.Client(
-        base_url=url,
-        headers={"Authorization": f"Bearer {home.secret('user_token')}"},
-        verify=ssl.create_default_context(cafile=ca),
+        base_url=place.url,
+        headers={"Authorization": f"Bearer {place.token}"},
+        verify=place.trust(),
         timeout=httpx.Timeout(_ANSWER_S, connect=5.0),
         trust_env=False,  # the service is on this machine
     )
-
-
-def _service_url(home: Home, process: str) -> str:
-    """Read only: asking must not make an instance or choose its ports."""
-    try:
-        port = int(json.loads(home.instance_file.read_text())["ports"][process])
-    except FileNotFoundError:
-        raise _never_started(home) from None
-    except (ValueError, KeyError, TypeError):
-        raise SetupError(
-            f"{home.instance_file} names no port of the {process}", hint=_NOT_RUNNING
-        ) from None
-    return Instance({process: port}).url(process)
-
-
-def _never_started(home: Home) -> Unavailable:
-    return Unavailable(f"there is no running instance at {home.root}", hint=_NOT_RUNNING)
-
-
-def _json_object(response: httpx.Response) -> dict[str, Any]:
-    try:
-        body = response.json()
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}

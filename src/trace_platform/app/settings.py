@@ -11,9 +11,9 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import (
     AfterValidator,
@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from trace_platform.app.home import Home
+from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.runtimes import (
     DEFAULT_RUNTIMES,
@@ -41,6 +42,8 @@ from trace_platform.wire.dag import Count, Name
 # The processes that listen.
 WITH_PORT = ("postgres", "dispatcher", "query", "rpc", "devchain")
 POOL_NAMES = "TRACE_POOL_NAMES"
+# Of a setting: the section and the name.
+Place = tuple[int | str, ...]
 # Strict: `true` is no port.
 Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 
@@ -270,12 +273,11 @@ def _problem(said: str, *place: str) -> InitErrorDetails:
 def load_settings(home: Home, environ: dict[str, str] | None = None) -> Settings:
     """Raise InvalidConfig, naming every wrong field, when the file or a variable is not right."""
     raw = _read_file(home)
-    _overlay(raw, dict(os.environ) if environ is None else environ)
+    variables = _overlay(raw, dict(os.environ) if environ is None else environ)
     try:
         settings = Settings.model_validate(raw)
     except ValidationError as error:
-        found = "; ".join(_spell(each) for each in error.errors())
-        raise InvalidConfig(f"{home.config_file}: {found}") from None
+        raise InvalidConfig(_spell_all(error, home, variables)) from None
     if (settings.postgres.state_dsn is None) != (settings.postgres.data_dsn is None):
         raise InvalidConfig(
             "an external Postgres needs both postgres.state_dsn and postgres.data_dsn",
@@ -284,12 +286,48 @@ def load_settings(home: Home, environ: dict[str, str] | None = None) -> Settings
     return settings
 
 
-def _spell(error: Any) -> str:
-    where = ".".join(str(step) for step in error["loc"] if step != "[key]")
-    said = error["msg"].removeprefix("Value error, ")
+def _spell_all(error: ValidationError, home: Home, variables: dict[Place, str]) -> str:
+    """What is wrong with the file, and with each variable that stands for a part of it."""
+    in_file, in_variables = [], []
+    for each in error.errors():
+        variable = variables.get(each["loc"][:2])
+        if variable:
+            in_variables.append(f"{variable}: {_reason(each)}")
+        else:
+            where = ".".join(str(step) for step in each["loc"] if step != "[key]")
+            in_file.append(f"{where}: {_reason(each)}")
+    file = [f"{home.config_file}: {'; '.join(in_file)}"] if in_file else []
+    return "; ".join([*file, *in_variables])
+
+
+def _reason(error: Any) -> str:
     if error["loc"][-1:] == ("[key]",) and error["type"] != "value_error":
-        said = "a name is lower-case letters, digits and '_', starting with a letter"
-    return f"{where}: {said}"
+        return "a name is lower-case letters, digits and '_', starting with a letter"
+    if error["type"] == "extra_forbidden":
+        *section, name = error["loc"]
+        return f"there is no such setting; {instead(str(name), _settings_of(section), most=20)}"
+    if error["type"] == "too_short":
+        return f"it needs at least {error['ctx']['min_length']}"
+    if error["type"] == "missing":
+        return "is missing"
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
+def _settings_of(section: Sequence[int | str]) -> list[str]:
+    """The names in the section at that place."""
+    found: Any = Settings
+    for step in section:
+        fields = getattr(found, "model_fields", {})
+        annotation = fields[step].annotation if step in fields else found
+        found = next(iter(_sections_in(annotation)), found)
+    return [name for name in found.model_fields if name != "pool_names"]
+
+
+def _sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _sections_in(part)
 
 
 def _read_file(home: Home) -> dict[str, Any]:
@@ -301,7 +339,9 @@ def _read_file(home: Home) -> dict[str, Any]:
         raise InvalidConfig(f"{home.config_file}: {error}") from None
 
 
-def _overlay(raw: dict[str, Any], environ: dict[str, str]) -> None:
+def _overlay(raw: dict[str, Any], environ: dict[str, str]) -> dict[Place, str]:
+    """Which variable stands for which setting."""
+    given: dict[Place, str] = {}
     for name, section, key in (
         ("TRACE_STATE_DSN", "postgres", "state_dsn"),
         ("TRACE_DATA_DSN", "postgres", "data_dsn"),
@@ -309,8 +349,11 @@ def _overlay(raw: dict[str, Any], environ: dict[str, str]) -> None:
     ):
         if name in environ:
             raw.setdefault(section, {})[key] = environ[name]
+            given[section, key] = name
     for name, value in environ.items():
         if name.startswith("TRACE_RPC_"):
             pool = name.removeprefix("TRACE_RPC_").lower()
             raw.setdefault("rpc_pools", {})[pool] = value
+            given["rpc_pools", pool] = name
     raw["pool_names"] = [name for name in environ.get(POOL_NAMES, "").split(",") if name]
+    return given

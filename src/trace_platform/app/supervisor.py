@@ -20,7 +20,7 @@ from trace_platform.app.process import Keeper, ProcessSpec, Progress, Report
 from trace_platform.app.process_record import end_leftovers
 from trace_platform.domain.errors import Conflict, SetupError
 
-logger = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Supervisor:
         except BaseException:
             self.stop()
             raise
-        logger.info("instance_ready", home=str(self._home.root))
+        log.info("instance_ready", home=str(self._home.root))
 
     def stop(self) -> None:
         """Stop all, last started first. Does nothing a second time."""
@@ -78,11 +78,11 @@ class Supervisor:
             empty_run(self._home, self._lock)
             self._lock.release()
             self._lock = None
-            logger.info("instance_stopped", home=str(self._home.root))
+            log.info("instance_stopped", home=str(self._home.root))
 
     def _clean_up(self) -> None:
         for name in end_leftovers(self._home):
-            logger.warning("leftover_stopped", name=name)
+            log.warning("leftover_stopped", name=name)
             self._report(Progress(name, "stopped", "left over from a supervisor that was killed"))
         assert self._lock
         empty_run(self._home, self._lock)

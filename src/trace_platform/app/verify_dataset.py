@@ -46,6 +46,8 @@ class Broken(BaseModel):
 class Verification(BaseModel):
     dataset: str
     dataset_version: UUID
+    # The table whose cold part this is, when that was asked for: Postgres looks after its own rows.
+    cold_of: str | None = None
     # What was looked at.
     partitions: int
     files: int
@@ -62,8 +64,8 @@ def verify_dataset(
     sample: int | None = None,
     seen: Seen = lambda done, total: None,
 ) -> Verification:
-    """All partitions of a generation, or some that are chosen by chance. `seen` hears how many of
-    them are done."""
+    """All partitions of a generation, of a table those of its cold part, or some that are chosen
+    by chance. `seen` hears how many of them are done. Raise BadInput for a table without one."""
     listed = _listing(home, named, at)
     chosen = listed.partitions
     if sample is not None and sample < len(chosen):
@@ -77,6 +79,7 @@ def verify_dataset(
     return Verification(
         dataset=listed.dataset,
         dataset_version=listed.dataset_version,
+        cold_of=listed.cold_of,
         partitions=len(chosen),
         files=sum(len(each.files) for each in chosen),
         bytes=sum(each.bytes for each in chosen),
@@ -123,12 +126,12 @@ class _Found:
 def _listing(home: Home, named: str, at: str | None) -> DatasetFiles:
     """All pages as one. Of one generation, whatever becomes current meanwhile."""
     page = dataset_client.files(home, named, at, None, _PAGE)
-    partitions = list(page.partitions)
+    partitions, cold_of = list(page.partitions), page.cold_of
     while page.next is not None:
         version = str(page.dataset_version)
-        page = dataset_client.files(home, named, version, page.next, _PAGE)
+        page = dataset_client.files(home, page.dataset, version, page.next, _PAGE)
         partitions += page.partitions
-    return page.model_copy(update={"partitions": partitions})
+    return page.model_copy(update={"partitions": partitions, "cold_of": cold_of})
 
 
 def _check_manifest(

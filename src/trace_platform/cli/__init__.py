@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 import tempfile
 import traceback
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -15,6 +16,16 @@ from typer.core import TyperGroup
 from trace_platform.domain.errors import SetupError, TraceError
 
 EXIT_UNEXPECTED = 70
+# The mark keeps its lines as they are.
+_EXAMPLES = """\b
+Examples:
+  trace up --detach
+  trace deploy chain.yaml
+  trace sources trigger chain request --from 0 --to 999 --wait
+  trace query "select count(*) from blocks"
+  trace tasks list --status Failed
+  trace why blocks
+"""
 
 
 class Command(NamedTuple):
@@ -65,6 +76,11 @@ COMMANDS = (
 class LazyCommands(TyperGroup):
     """`trace --help` imports none of the commands."""
 
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        # By these names a mistyped one is answered; what they are is looked up when it is used.
+        self.commands = dict.fromkeys(self.list_commands(None))  # type: ignore[assignment]
+
     def list_commands(self, ctx: Any) -> list[str]:
         return [command.name for command in COMMANDS]
 
@@ -86,15 +102,33 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_EXAMPLES,
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"trace {version('trace-platform')}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print it, and exit."),
+    ] = False,
+) -> None:
     """Makes `trace` a group even while no command is imported."""
 
 
 def main() -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # As the standard error does: what an encoding has no letters for is no reason to stop.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except TraceError as error:
@@ -118,9 +152,12 @@ def _setup_error(error: OSError) -> TraceError:
 
 
 def show_error(error: TraceError) -> None:
-    typer.echo(f"error [{error.code}]: {error.message}", err=True)
+    from trace_platform.cli.words import printable
+
+    # A statement may have computed the text.
+    typer.echo(printable(f"error [{error.code}]: {error.message}"), err=True)
     if error.hint:
-        typer.echo(f"hint: {error.hint}", err=True)
+        typer.echo(printable(f"hint: {error.hint}"), err=True)
 
 
 def _keep_traceback() -> str:

@@ -6,21 +6,21 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
-from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.options import HomeOption, JsonOption, LimitOption
+from trace_platform.cli.table import show_table
 from trace_platform.cli.words import ago, printable, wide_console
 from trace_platform.domain.errors import BadInput
-from trace_platform.wire.alert import SEVERITIES
+from trace_platform.wire.alert import SEVERITIES, Alert
 
 
 def alerts(
     severity: Annotated[
         str, typer.Option(help="Of this severity and worse: info, warning or critical.")
     ] = "info",
-    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
+    limit: LimitOption = 20,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -36,11 +36,13 @@ def alerts(
     if not found.alerts:
         console.print("no alerts")
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("raised", "severity", "code", "by", "message"):
-        table.add_column(name)
-    for alert in found.alerts:
-        by = ".".join(part for part in (alert.dag, alert.job) if part)
-        cells = (ago(alert.created_at), alert.severity, alert.code, by, printable(alert.message))
-        table.add_row(*map(escape, cells))
-    console.print(table)
+    rows = [
+        (ago(each.created_at), each.severity, escape(each.code), escape(_by(each)))
+        for each in found.alerts
+    ]
+    notes = [printable(each.message) for each in found.alerts]
+    show_table(console, ("raised", "severity", "code", "by"), rows, notes=notes)
+
+
+def _by(alert: Alert) -> str:
+    return ".".join(part for part in (alert.dag, alert.job) if part)

@@ -11,13 +11,15 @@ from uuid import UUID
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from trace_platform.app import backfill_client
 from trace_platform.app.home import Home
-from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.follow import goes_on, patiently
+from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, block_option, group
+from trace_platform.cli.table import short_id, show_table
 from trace_platform.cli.words import ago, clock, job_of, printable, seconds, wide_console
-from trace_platform.domain.errors import TaskFailed, TraceError, Unavailable
+from trace_platform.domain.errors import TaskFailed, TraceError
+from trace_platform.domain.figures import count, size
 from trace_platform.wire.backfill import (
     MAX_IN_FLIGHT,
     BackfillAction,
@@ -26,31 +28,24 @@ from trace_platform.wire.backfill import (
     BackfillStatus,
 )
 
-# What `wire` accepts; beyond it no block lies.
-_MOST = 2**62
 _POLL_S = 0.5
-# Longer than any restart of a part: watching must not give up where the platform does not.
-_PATIENCE_S = 120.0
-_UNITS = ("B", "KB", "MB", "GB", "TB")
 
-backfills = typer.Typer(
-    help="Show backfills, pause, resume or cancel one.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+backfills = group("Show backfills, pause, resume or cancel one.")
 Backfill = Annotated[
-    str, typer.Argument(help="The backfill's id, or 4 characters or more of its start.")
+    str, typer.Argument(help="The backfill's id, or 4 characters or more of its end or start.")
 ]
 
 
 def backfill(
     job: Annotated[str, typer.Argument(help="The job, as DAG.JOB.")],
-    start: Annotated[int, typer.Option("--from", help="First block.", min=0, max=_MOST)],
-    end: Annotated[int, typer.Option("--to", help="Last block, included.", min=0, max=_MOST)],
+    start: Annotated[int, block_option("--from", help="First block.")],
+    end: Annotated[int, block_option("--to", help="Last block, included.")],
     force: Annotated[bool, typer.Option("--force", help="Also what is up to date.")] = False,
     max_in_flight: Annotated[
-        int, typer.Option(help="Unfinished tasks of it at once, at most.", min=1, max=10_000)
+        int,
+        typer.Option(
+            help="Unfinished tasks of it at once, at most.", metavar="N", min=1, max=10_000
+        ),
     ] = MAX_IN_FLIGHT,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Show progress until it ended.")] = False,
@@ -84,13 +79,14 @@ def backfill(
         typer.echo(f"backfill {backfill_id} is running; trace backfills show {backfill_id}")
     if wait:
         # On stderr: standard output holds the answer and nothing else.
-        _follow(Console(stderr=True), place, backfill_id)
+        with goes_on(f"it goes on; trace backfills cancel {backfill_id} ends it"):
+            _follow(Console(stderr=True), place, backfill_id)
 
 
 @backfills.command("list")
 def list_backfills(
     dag: Annotated[str | None, typer.Argument(help="Only of this DAG.")] = None,
-    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
+    limit: LimitOption = 20,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -103,21 +99,12 @@ def list_backfills(
     if not found.backfills:
         console.print("no backfills")
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("backfill", no_wrap=True, min_width=36)
-    for name in ("job", "blocks", "status", "tasks", "started"):
-        table.add_column(name)
-    for each in found.backfills:
-        blocks = f"{each.start:,} to {each.end:,}"
-        table.add_row(
-            str(each.backfill_id),
-            f"{each.dag_name}.{each.job_name}",
-            blocks,
-            _status(each),
-            _tasks(each),
-            ago(each.created_at),
-        )
-    console.print(table)
+    show_table(
+        console,
+        ("backfill", "job", "blocks", "status", "started"),
+        [_cells(console, each) for each in found.backfills],
+        notes=[printable(f"{_tasks(each)}{_why_ended(each)}") for each in found.backfills],
+    )
 
 
 @backfills.command()
@@ -169,15 +156,15 @@ def _steer(
 
 def _plan_lines(plan: BackfillPlan) -> Iterator[str]:
     yield f"{plan.dag_name}.{plan.job_name}, blocks {plan.start:,} to {plan.end:,}:"
-    yield f"  {plan.inputs:,} inputs hold some of it"
+    yield f"  {count(plan.inputs, 'input')} hold{'s' if plan.inputs == 1 else ''} some of it"
     skipped = "done again" if plan.force else "skipped"
     if plan.up_to_date:
-        yield f"  {plan.up_to_date:,} of them are up to date: {skipped}"
+        yield f"  {plan.up_to_date:,} of them {_are(plan.up_to_date)} up to date: {skipped}"
     if plan.under_way:
-        yield f"  {plan.under_way:,} of them are under way: {skipped}"
+        yield f"  {plan.under_way:,} of them {_are(plan.under_way)} under way: {skipped}"
     amount = plan.amount
-    size = f" ({amount.rows:,} rows, {_size(amount.bytes)})" if amount.rows else ""
-    yield f"  {plan.tasks:,} tasks will run{size}"
+    held = f" ({amount.rows:,} rows, {size(amount.bytes)})" if amount.rows else ""
+    yield f"  {count(plan.tasks, 'task')} will run{held}"
     if plan.tasks and amount.seconds is not None:
         at_once = max(1, plan.slots)
         yield (
@@ -192,6 +179,10 @@ def _plan_lines(plan: BackfillPlan) -> Iterator[str]:
     for maker in plan.upstream:
         if maker.command:
             yield f"    {maker.command}"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _first(plan: BackfillPlan) -> str:
@@ -215,6 +206,20 @@ def _detail_lines(found: BackfillDetail) -> Iterator[str]:
             yield f"    mend the cause, then: trace tasks retry {task.task_id}"
 
 
+def _cells(console: Console, each: BackfillStatus) -> tuple[str, ...]:
+    return (
+        short_id(console, each.backfill_id),
+        f"{each.dag_name}.{each.job_name}",
+        f"{each.start:,} to {each.end:,}",
+        each.status,
+        ago(each.created_at),
+    )
+
+
+def _why_ended(each: BackfillStatus) -> str:
+    return f"; {each.ended_because}" if each.ended_because else ""
+
+
 def _status(each: BackfillStatus) -> str:
     if each.status == "Completed" and each.failed:
         return f"Completed, {each.failed:,} failed"
@@ -225,13 +230,6 @@ def _tasks(each: BackfillStatus) -> str:
     said = f"{each.done:,} of {each.total:,} done"
     others = ((each.in_flight, "in flight"), (each.failed, "failed"), (each.canceled, "canceled"))
     return ", ".join([said, *(f"{count:,} {name}" for count, name in others if count)])
-
-
-def _size(count: int) -> str:
-    size, unit = float(count), 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size, unit = size / 1000, unit + 1
-    return f"{size:,.0f} {_UNITS[unit]}" if unit == 0 else f"{size:,.1f} {_UNITS[unit]}"
 
 
 def _follow(console: Console, home: Home, backfill_id: UUID) -> None:
@@ -246,7 +244,7 @@ def _follow(console: Console, home: Home, backfill_id: UUID) -> None:
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("backfill", total=None)
         while True:
-            found = _patiently(home, backfill_id)
+            found = patiently(lambda: backfill_client.show(home, backfill_id))
             progress.update(bar, completed=found.total - _left(found), total=found.total)
             if found.status in ("Completed", "Canceled"):
                 break
@@ -267,19 +265,7 @@ def _not_well(found: BackfillDetail) -> TraceError:
         )
     first = failed[0]
     return TaskFailed(
-        f"{found.failed:,} task(s) of the backfill failed; the first, {first.scope}:"
+        f"{count(found.failed, 'task')} of the backfill failed; the first, {first.scope}:"
         f" [{first.error_code}] {first.error_message}",
         hint=f"mend the cause, then: trace tasks retry {first.task_id}",
     )
-
-
-def _patiently(home: Home, backfill_id: UUID) -> BackfillDetail:
-    """A part that is being restarted is waited for."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            return backfill_client.show(home, backfill_id)
-        except Unavailable:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_POLL_S)

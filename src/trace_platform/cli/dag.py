@@ -14,20 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trace_platform.cli import dag_versions
-from trace_platform.cli.options import JsonOption
+from trace_platform.cli.options import JsonOption, group
 from trace_platform.domain.errors import BadInput
+from trace_platform.domain.figures import count
 
 if TYPE_CHECKING:
     from trace_platform.domain.runtimes import Runtimes
     from trace_platform.wire.dag import Dag
     from trace_platform.wire.dag_errors import DagError
 
-dag_app = typer.Typer(
-    help="Check and draw DAG files, help editors with them, and show versions.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+dag_app = group("Check and draw DAG files, help editors with them, and show versions.")
 
 for _of_an_instance in (dag_versions.versions, dag_versions.show, dag_versions.diff):
     dag_app.command()(_of_an_instance)
@@ -36,7 +32,9 @@ STDIN = Path("-")
 
 RuntimeOption = Annotated[
     list[str] | None,
-    typer.Option("--runtime", help="A runtime of your own, by name; may be repeated."),
+    typer.Option(
+        "--runtime", metavar="NAME", help="A runtime of your own, by name; may be repeated."
+    ),
 ]
 
 
@@ -59,7 +57,10 @@ def schema() -> None:
 @dag_app.command()
 def lint(
     files: Annotated[
-        list[Path], typer.Argument(help="DAG files, folders of *.yaml, or - for standard input.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="DAG files, folders of *.yaml, or - for standard input."
+        ),
     ],
     runtime: RuntimeOption = None,
     as_json: JsonOption = False,
@@ -125,7 +126,8 @@ class Checked:
 
     def counts(self) -> str:
         assert self.dag is not None
-        return f"{_count(self.dag.jobs, 'job')}, {_count(self.dag.publish, 'published dataset')}"
+        jobs, published = len(self.dag.jobs), len(self.dag.publish)
+        return f"{count(jobs, 'job')}, {count(published, 'published dataset')}"
 
     def lines(self) -> Iterator[str]:
         from trace_platform.cli.words import printable
@@ -138,7 +140,7 @@ class Checked:
             yield printable(error.at(self.file))
         if len(self.errors) > MAX_LISTED:
             yield f"{self.file}: and {len(self.errors) - MAX_LISTED:,} more"
-        yield f"{self.file}: {_count(self.errors, 'error')}"
+        yield f"{self.file}: {count(len(self.errors), 'error')}"
 
     def _elsewhere(self) -> str:
         assert self.dag is not None
@@ -163,7 +165,9 @@ class Checked:
 def _own(name: str, dag: Dag) -> str:
     from trace_platform.wire.dag_suggest import near
 
-    meant = near(name, dag.publish)
+    # busy_blocks is no blocks that was mistyped.
+    others = [each for each in dag.publish if not set(name.split("_")) < set(each.split("_"))]
+    meant = near(name, others)
     return f" (or is '{meant}' of this one meant?)" if meant else ""
 
 
@@ -240,7 +244,3 @@ def _configs() -> dict[str, dict[str, Any]]:
     classes: dict[str, Any] = {name: registry.load(name) for name in registry.OPERATORS}
     classes |= {name: in_process.load(name) for name in in_process.OPERATORS}
     return {name: each.Config.model_json_schema() for name, each in classes.items()}
-
-
-def _count(things: Any, word: str) -> str:
-    return f"1 {word}" if len(things) == 1 else f"{len(things):,} {word}s"

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
-from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.options import HomeOption, JsonOption, LimitOption
 from trace_platform.cli.words import ago, clock, printable, wide_console
 
 DagName = Annotated[str, typer.Argument(help="The DAG's name.")]
@@ -20,7 +20,7 @@ DagName = Annotated[str, typer.Argument(help="The DAG's name.")]
 
 def versions(
     dag: DagName,
-    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
+    limit: LimitOption = 20,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:

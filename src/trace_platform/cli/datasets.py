@@ -18,8 +18,12 @@ from trace_platform.app import dataset_client
 from trace_platform.app.home import Home
 from trace_platform.app.verify_dataset import Verification, invalidate_broken, verify_dataset
 from trace_platform.cli.draw_lineage import as_mermaid, as_tree
-from trace_platform.cli.options import HomeOption, JsonOption
-from trace_platform.cli.words import clock, printable, seconds, wide_console
+from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, block_option, group
+from trace_platform.cli.table import short_id, show_table
+from trace_platform.cli.words import clock, printable, roughly, seconds, wide_console
+from trace_platform.domain.alike import instead
+from trace_platform.domain.errors import NotFound
+from trace_platform.domain.figures import count, size
 from trace_platform.wire.dataset import (
     DatasetDetail,
     DatasetEntry,
@@ -31,16 +35,9 @@ from trace_platform.wire.dataset import (
     PurgePlan,
 )
 
-# What `wire` accepts; beyond it no block lies.
-_MOST = 2**62
 _COLOURS: dict[DatasetState, str] = {"fresh": "green", "stale": "yellow", "blocked": "red"}
 
-datasets = typer.Typer(
-    help="Show datasets and lineage, purge old generations.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+datasets = group("Show datasets and lineage, purge old generations.")
 Dataset = Annotated[
     str, typer.Argument(help="A published name, a uuid, or an output as DAG.JOB.OUTPUT.")
 ]
@@ -75,16 +72,13 @@ def list_datasets(
     if not found.datasets:
         console.print("no datasets" if everything else "nothing is published; --all shows all")
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("dataset", no_wrap=True)
-    table.add_column("producer")
-    table.add_column("generation", no_wrap=True)
-    for name in ("partitions", "rows", "size", "newest"):
-        table.add_column(name, justify="right")
-    table.add_column("state")
-    for each in found.datasets:
-        table.add_row(*_entry(each))
-    console.print(table)
+    show_table(
+        console,
+        ("dataset", "producer", "generation", "partitions", "rows", "size", "newest", "state"),
+        [_entry(each) for each in found.datasets],
+        right=("partitions", "rows", "size", "newest"),
+        spare=("generation", "partitions", "producer"),
+    )
     if any(each.state != "fresh" for each in found.datasets):
         console.print("\ntrace why DATASET says because of what", highlight=False)
 
@@ -110,32 +104,26 @@ def versions(dataset: Dataset, home: HomeOption = None, as_json: JsonOption = Fa
     if as_json:
         typer.echo(found.model_dump_json())
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("generation", no_wrap=True)
-    for name in ("is", "created (UTC)", "built (UTC)"):
-        table.add_column(name)
-    for name in ("partitions", "rows", "size"):
-        table.add_column(name, justify="right")
-    table.add_column("versions of the DAG")
-    for each in found.versions:
-        table.add_row(*_version(each))
-    wide_console().print(table)
+    console = wide_console()
+    show_table(
+        console,
+        ("generation", "is", "partitions", "rows", "size"),
+        [_version(console, each) for each in found.versions],
+        right=("partitions", "rows", "size"),
+        notes=[_history(each) for each in found.versions],
+    )
 
 
 @datasets.command()
 def partitions(
     dataset: Dataset,
-    first: Annotated[
-        int | None, typer.Option("--from", help="From this block on.", min=0, max=_MOST)
-    ] = None,
-    last: Annotated[
-        int | None, typer.Option("--to", help="Up to this block, included.", min=0, max=_MOST)
-    ] = None,
+    first: Annotated[int | None, block_option("--from", help="From this block on.")] = None,
+    last: Annotated[int | None, block_option("--to", help="Up to this block, included.")] = None,
     at: Annotated[
         str | None, typer.Option(help="Of this generation, or the beginning of its id.")
     ] = None,
     after: Annotated[str | None, typer.Option(help="What follows the page before.")] = None,
-    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 100,
+    limit: LimitOption = 100,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -145,18 +133,19 @@ def partitions(
         typer.echo(found.model_dump_json())
         return
     console = wide_console()
+    if found.cold_of:
+        told = f"{found.cold_of} is a table in Postgres; of its cold part {found.dataset}:"
+        console.print(told, highlight=False, markup=False)
     if not found.partitions:
         console.print("no partitions")
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("partition", no_wrap=True)
-    for name in ("rows", "size", "files"):
-        table.add_column(name, justify="right")
-    table.add_column("committed (UTC)")
-    table.add_column("task", no_wrap=True)
-    for each in found.partitions:
-        table.add_row(*_partition(each))
-    console.print(table)
+    show_table(
+        console,
+        ("partition", "rows", "size", "files", "committed (UTC)", "task"),
+        [_partition(console, each) for each in found.partitions],
+        right=("rows", "size", "files"),
+        spare=("files",),
+    )
     if found.next:
         console.print(f"\nthere are more: --after {found.next}", highlight=False, markup=False)
 
@@ -169,14 +158,18 @@ def lineage(
         Direction, typer.Option(help="What it comes from, what comes of it, or both.")
     ] = Direction.both,
     depth: Annotated[
-        int | None, typer.Option(help="How many datasets away at most.", min=1, max=1000)
+        int | None,
+        typer.Option(help="How many datasets away at most.", metavar="N", min=1, max=1000),
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="How to draw it.")] = Format.tree,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what a dataset, a job or a column comes from, and what comes of it, across DAGs."""
-    found = dataset_client.lineage(Home.at(home), subject, column, direction.value, depth)
+    place = Home.at(home)
+    found = dataset_client.lineage(place, subject, column, direction.value, depth)
+    if column is not None and not found.edges:
+        _refuse_unknown_column(dataset_client.dataset(place, subject), column)
     if as_json or form is Format.json:
         typer.echo(found.model_dump_json())
         return
@@ -193,9 +186,11 @@ def purge(
     ] = None,
     keep: Annotated[
         int | None,
-        typer.Option(help="All but the newest so many; 2 unless given.", min=0, max=1000),
+        typer.Option(
+            help="All but the newest so many; 2 unless given.", metavar="N", min=0, max=1000
+        ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -216,7 +211,7 @@ def purge(
     if as_json:
         typer.echo(done.model_dump_json() if done else plan.model_dump_json())
     elif done:
-        typer.echo(f"{len(done.purged)} purged, {done.objects:,} objects deleted")
+        typer.echo(f"{len(done.purged)} purged, {count(done.objects, 'object')} deleted")
 
 
 @datasets.command()
@@ -226,7 +221,8 @@ def verify(
         str | None, typer.Option(help="Of this generation, or the beginning of its id.")
     ] = None,
     sample: Annotated[
-        int | None, typer.Option(help="Only so many partitions, chosen by chance.", min=1)
+        int | None,
+        typer.Option(help="Only so many partitions, chosen by chance.", metavar="N", min=1),
     ] = None,
     invalidate: Annotated[
         bool, typer.Option("--invalidate", help="Have what is broken made anew.")
@@ -276,33 +272,47 @@ def gc(
         typer.echo(printable(line))
 
 
+def _refuse_unknown_column(dataset: DatasetDetail, column: str) -> None:
+    known = list(dataset.columns or {})
+    if known and column not in known:
+        hint = instead(column, known, most=20)
+        raise NotFound(f"'{dataset.dataset}' has no column '{column}'", hint=hint)
+
+
 @contextmanager
 def _looking() -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal; what is printed goes to another stream."""
     columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    # Where there is no terminal, a bar is an empty line.
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("verifying", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _verified(found: Verification) -> Iterator[str]:
+    if found.cold_of:
+        yield f"{found.cold_of} is a table in Postgres; its files are those of {found.dataset}"
     for each in found.broken:
         yield f"{each.partition_key}: {each.kind}: {each.uri}: {each.detail}"
     for key, invalidation_id in found.invalidated.items():
         yield f"{key}: to be made anew ({invalidation_id})"
-    read = f"{found.partitions:,} partitions, {found.files:,} files, {size(found.bytes)}"
+    held = (count(found.partitions, "partition"), count(found.files, "file"), size(found.bytes))
     wrong = len({each.partition_key for each in found.broken})
-    yield f"{found.dataset}: {read}: " + (f"{wrong:,} broken" if wrong else "all as promised")
+    said = f"{wrong:,} broken" if wrong else "all as promised"
+    yield f"{found.dataset}: {', '.join(held)}: {said}"
 
 
 def _collected(found: Garbage, *, dry_run: bool) -> Iterator[str]:
     for item in found.items:
-        yield f"{item.why}: {item.place}: {item.objects:,} objects, {size(item.bytes)}"
+        yield f"{item.why}: {item.place}: {count(item.objects, 'object')}, {size(item.bytes)}"
     for place in found.unknown:
         yield f"unknown, left alone: {place}"
     objects, total = (sum(getattr(i, name) for i in found.items) for name in ("objects", "bytes"))
     done = "would be deleted" if dry_run else "deleted"
-    yield f"{found.places:,} places: {objects:,} objects, {size(total)} {done}"
+    held = f"{count(objects, 'object')}, {size(total)}"
+    yield f"{count(found.places, 'place')}: {held} {done}"
 
 
 def _entry(each: DatasetEntry) -> tuple[str, ...]:
@@ -312,7 +322,7 @@ def _entry(each: DatasetEntry) -> tuple[str, ...]:
         each.producer,
         _short(each.dataset_version),
         f"{each.partitions:,}",
-        f"{each.rows:,}",
+        roughly(each.rows, each.rows_estimated),
         size(each.bytes),
         newest,
         f"[{_COLOURS[each.state]}]{each.state}[/]",
@@ -330,11 +340,15 @@ def _facts(found: DatasetDetail) -> Iterator[tuple[str, str]]:
     mode = f", {found.write_mode}" if found.write_mode else ""
     yield "storage", f"{found.storage}{mode}"
     yield "location", found.table or found.location
-    yield "holds", f"{found.partitions:,} partitions, {found.rows:,} rows, {size(found.bytes)}"
+    rows = ("~" if found.rows_estimated else "") + count(found.rows, "row")
+    yield "holds", f"{count(found.partitions, 'partition')}, {rows}, {size(found.bytes)}"
+    if found.cold:
+        held = (count(found.cold.partitions, "partition"), count(found.cold.rows, "row"))
+        yield "cold part", f"{found.cold.dataset}: {', '.join(held)}, {size(found.cold.bytes)}"
     if found.cursor is not None:
         yield "cursor", f"{found.cursor:,}"
     if found.first_block is not None and found.last_block is not None:
-        yield "blocks", f"{found.first_block} to {found.last_block}{_gaps(found)}"
+        yield "blocks", f"{found.first_block:,} to {found.last_block:,}{_gaps(found)}"
     if found.newest_at is not None:
         yield "newest", f"{clock(found.newest_at)} UTC, {seconds(found.age_s)} ago"
     if found.max_age_s is not None:
@@ -364,17 +378,20 @@ def _columns(found: DatasetDetail) -> Table:
     return table
 
 
-def _version(each: DatasetVersion) -> tuple[str, ...]:
+def _version(console: Console, each: DatasetVersion) -> tuple[str, ...]:
     return (
-        str(each.dataset_version),
+        short_id(console, each.dataset_version),
         _standing(each),
-        clock(each.created_at),
-        clock(each.built_at),
         f"{each.partitions:,}",
-        f"{each.rows:,}",
+        roughly(each.rows, each.rows_estimated),
         size(each.bytes),
-        ", ".join(_short(version) for version in each.dag_versions),
     )
+
+
+def _history(each: DatasetVersion) -> str:
+    built = f", built {clock(each.built_at)} UTC" if each.built_at else ""
+    used = ", ".join(_short(version) for version in each.dag_versions) or "none"
+    return f"made {clock(each.created_at)} UTC{built}; versions of the DAG: {used}"
 
 
 def _standing(each: DatasetVersion) -> str:
@@ -387,14 +404,14 @@ def _standing(each: DatasetVersion) -> str:
     return "kept" if each.built_at else "not built"
 
 
-def _partition(each: Partition) -> tuple[str, ...]:
+def _partition(console: Console, each: Partition) -> tuple[str, ...]:
     return (
         escape(printable(each.partition_key)),
         f"{each.rows:,}",
         size(each.bytes),
         f"{each.files:,}",
         clock(each.committed_at),
-        str(each.task_id or "-"),
+        short_id(console, each.task_id) if each.task_id else "-",
     )
 
 
@@ -408,13 +425,13 @@ def _purge_plan(plan: PurgePlan, due: list[PurgedGeneration]) -> Iterator[str]:
     if due:
         total = sum(each.bytes for each in due)
         files = sum(each.files for each in due)
-        yield f"{len(due)} would go: {files:,} files, {size(total)}"
+        yield f"{len(due)} would go: {count(files, 'file')}, {size(total)}"
     else:
         yield "all of them are used: nothing to purge"
 
 
 def _purged(each: PurgedGeneration) -> Iterator[str]:
-    amount = f"{each.rows:,} rows, {size(each.bytes)}, {each.files:,} files"
+    amount = f"{count(each.rows, 'row')}, {size(each.bytes)}, {count(each.files, 'file')}"
     yield f"- {each.dataset_version} of {clock(each.created_at)} UTC: {amount}"
     yield f"  datasets: {', '.join(each.datasets)}"
     if each.in_use:
@@ -424,16 +441,6 @@ def _purged(each: PurgedGeneration) -> Iterator[str]:
     elif each.dag_versions:
         named = ", ".join(_short(version) for version in each.dag_versions)
         yield f"  cannot be rolled back to any more: {named}"
-
-
-def size(count: int) -> str:
-    """1.5 MB"""
-    amount = float(count)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if amount < 1000 or unit == "TB":
-            break
-        amount /= 1000
-    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
 
 
 def _short(id: UUID) -> str:

@@ -19,11 +19,13 @@ from trace_platform.app.instance import Instance, open_instance
 from trace_platform.app.lite_stack import running
 from trace_platform.app.query_client import run_query
 from trace_platform.app.settings import Settings, load_settings
+from trace_platform.app.supervisor import refuse_second
 from trace_platform.cli.display import StartDisplay
 from trace_platform.cli.follow import follow
 from trace_platform.cli.options import HomeOption
 from trace_platform.cli.query_table import footer, render_rows
 from trace_platform.cli.signals import stop_on_signals
+from trace_platform.client.result import Facts
 
 
 def demo(
@@ -34,7 +36,8 @@ def demo(
         typer.Option(envvar="RPC_URL", help="Read this node instead of the embedded chain."),
     ] = None,
     blocks: Annotated[
-        int | None, typer.Option(help="How many blocks to ingest.", min=1, max=1_000_000)
+        int | None,
+        typer.Option(help="How many blocks to ingest.", metavar="N", min=1, max=1_000_000),
     ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Stop after the summary instead of staying up.")
@@ -43,6 +46,7 @@ def demo(
     """Start an instance, ingest a chain, query it. Stays up until Ctrl-C."""
     console = Console(highlight=False)
     place = Home.at(home)
+    refuse_second(place)
     settings = load_settings(place)
     started = time.monotonic()
     plan = _plan(place, settings, rpc_url, blocks)
@@ -61,7 +65,7 @@ def demo(
 def _plan(home: Home, settings: Settings, rpc_url: str | None, blocks: int | None) -> Demo:
     if rpc_url:
         return node_demo(rpc_url, blocks or 100)
-    return embedded_demo(open_instance(home, settings), blocks or 2000)
+    return embedded_demo(open_instance(home, settings, starts=True), blocks or 2000)
 
 
 def _instance(
@@ -86,7 +90,7 @@ def _query(console: Console, home: Home, plan: Demo) -> None:
     console.print()
     response = run_query(home, plan.query)
     render_rows(console, response)
-    console.print(footer(response), style="dim", markup=False)
+    console.print(footer(Facts.told(response)), style="dim", markup=False)
 
 
 def _summary(console: Console, home: Home, plan: Demo, seconds: float, *, stays: bool) -> None:
@@ -94,7 +98,7 @@ def _summary(console: Console, home: Home, plan: Demo, seconds: float, *, stays:
     for held in control_client.dag_status(home, plan.dag_name).datasets:
         console.print(
             f"  {held.name:<22}{held.row_count:>10,} rows {held.byte_count / 1e6:>7.1f} MB"
-            f"   blocks {held.first_block} to {held.last_block}"
+            f"   blocks {held.first_block:,} to {held.last_block:,}"
         )
     option = "" if home == Home.at() else f" --home {shlex.quote(str(home.root))}"
     sql = f"select block_number, gas_used from {plan.prefix}blocks order by gas_used desc limit 5"
@@ -105,7 +109,8 @@ def _summary(console: Console, home: Home, plan: Demo, seconds: float, *, stays:
         "",
         "Try next, from another terminal (the command is .venv/bin/trace):"
         if stays
-        else f"Start it again with `trace up{option}`, then try (.venv/bin/trace):",
+        else f"Start it again with `trace up{option}`, then try (.venv/bin/trace; to ingest more"
+        f" it needs a node: TRACE_RPC_{POOL.upper()}=URL):",
         f'  trace query{option} "{sql}"',
         f"  trace tasks list{option}",
         f"  trace status{option}",

@@ -10,18 +10,18 @@ from uuid import UUID
 import typer
 from pydantic import ValidationError
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
+from trace_platform.cli.follow import goes_on, patiently
 from trace_platform.cli.options import HomeOption, JsonOption
-from trace_platform.domain.errors import BadInput, TaskFailed, Unavailable
+from trace_platform.domain.errors import BadInput, TaskFailed
+from trace_platform.domain.figures import count
 from trace_platform.wire.control import DeployResponse
-from trace_platform.wire.plan import DeployStatus, SavedPlan
+from trace_platform.wire.plan import DeployProgress, DeployStatus, SavedPlan
 
 _POLL_S = 0.2
-# Longer than any restart of a part.
-_PATIENCE_S = 120.0
 
 
 def deploy(
@@ -37,6 +37,9 @@ def deploy(
     as_json: JsonOption = False,
 ) -> None:
     """Check a DAG file, build what it changes, and let it take over all at once."""
+    if (file is None) == (plan is None):
+        said = "give a DAG file, or --plan with a saved plan, such as: trace deploy dag.yaml"
+        raise typer.BadParameter(said)
     yaml, name, plan_hash = _given(file, plan)
     place = Home.at(home)
     done = control_client.deploy(place, yaml, name, plan_hash)
@@ -44,7 +47,9 @@ def deploy(
         typer.echo(_said(done))
     if done.status == "Building" and done.deploy_id is not None and wait:
         # On stderr: standard output holds the answer and nothing else.
-        ended = follow_deploy(Console(stderr=True), place, done.deploy_id)
+        dag = done.dag_name
+        with goes_on(f"the build goes on: trace deploys {dag}; trace rollback {dag} gives it up"):
+            ended = follow_deploy(Console(stderr=True), place, done.deploy_id)
         _refuse_failed(ended)
         done = done.model_copy(update={"status": "CutOver"})
         if not as_json:
@@ -55,8 +60,6 @@ def deploy(
 
 def _given(file: Path | None, plan: Path | None) -> tuple[str, str, str | None]:
     """The YAML, what to call it, and the plan that it has to be."""
-    if (file is None) == (plan is None):
-        raise BadInput("give a DAG file, or --plan with a saved plan", hint="trace deploy dag.yaml")
     if file is not None:
         return control_client.read_dag_file(file), str(file), None
     assert plan is not None
@@ -79,7 +82,7 @@ def _said(done: DeployResponse) -> str:
     changed = ", ".join(done.added) or "none"
     return (
         f"{done.dag_name}: version {version} is active"
-        f" ({len(done.jobs)} jobs; new or changed: {changed})"
+        f" ({count(len(done.jobs), 'job')}; new or changed: {changed})"
     )
 
 
@@ -88,38 +91,39 @@ def follow_deploy(console: Console, home: Home, deploy_id: UUID) -> DeployStatus
     with Progress(
         TextColumn("  {task.description:<16}"),
         BarColumn(bar_width=28),
-        MofNCompleteColumn(),
-        TextColumn("partitions"),
-        TextColumn("[dim]{task.fields[note]}[/dim]"),
+        TextColumn("{task.fields[said]}"),
         console=console,
     ) as progress:
         bars: dict[str, TaskID] = {}
         while True:
-            status = _patiently(home, deploy_id)
+            status = patiently(lambda: control_client.deploy_status(home, deploy_id))
             for job in status.progress:
                 if job.job not in bars:
-                    bars[job.job] = progress.add_task(job.job, total=None, note="")
+                    bars[job.job] = progress.add_task(job.job, total=None, said="")
+                built = status.status == "CutOver"
                 progress.update(
                     bars[job.job],
-                    completed=job.partitions,
-                    total=max(job.before, job.partitions) or None,
-                    note=f"{job.tasks} tasks" if job.tasks else "",
+                    # How many there will be is known at the end: another edit makes more, or less.
+                    completed=1 if built else job.partitions,
+                    total=1 if built else max(job.before, job.partitions) or None,
+                    said=progress_words(job, built=built),
                 )
             if status.status != "Building":
                 return status
             time.sleep(_POLL_S)
 
 
-def _patiently(home: Home, deploy_id: UUID) -> DeployStatus:
-    """A part that is being restarted is waited for."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            return control_client.deploy_status(home, deploy_id)
-        except Unavailable:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_POLL_S)
+def progress_words(job: DeployProgress, *, built: bool = False) -> str:
+    """What a job of a version has so far, and what is left."""
+    if built:
+        return count(job.partitions, "partition") if job.partitions else "done"
+    said = []
+    if job.partitions or job.before:
+        before = f" ({job.before:,} before)" if job.before else ""
+        said.append(f"{count(job.partitions, 'partition')} so far{before}")
+    if job.tasks:
+        said.append(f"{count(job.tasks, 'task')} left")
+    return ", ".join(said) or "no task left"
 
 
 def _refuse_failed(ended: DeployStatus) -> None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
-from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.deploy import progress_words
+from trace_platform.cli.options import HomeOption, JsonOption, LimitOption
+from trace_platform.cli.table import show_table
 from trace_platform.cli.words import ago, printable, seconds, wide_console
 from trace_platform.wire.plan import DeployStatus
+
+# Of a deploy's id, which begins with its time: to the millisecond.
+_SHORT = 13
 
 
 def deploys(
     dag: Annotated[str | None, typer.Argument(help="Only of this DAG.")] = None,
-    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
+    limit: LimitOption = 20,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -29,28 +33,29 @@ def deploys(
     if not found.deploys:
         typer.echo("nothing was deployed yet: trace deploy dag.yaml")
         return
-    wide_console().print(_table(found.deploys))
+    _show(found.deploys)
     for deploy in found.deploys:
         if deploy.status == "Building":
             for job in control_client.deploy_status(place, deploy.deploy_id).progress:
-                done = f"{job.partitions:,} partitions of {job.before:,}"
-                typer.echo(f"  {deploy.dag_name}.{job.job}: {done}, {job.tasks:,} tasks left")
+                typer.echo(f"  {deploy.dag_name}.{job.job}: {progress_words(job)}")
 
 
-def _table(found: list[DeployStatus]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("dag", "what", "from", "to", "status", "started", "took", "error"):
-        table.add_column(name)
-    for each in found:
-        took = (each.ended_at - each.started_at).total_seconds() if each.ended_at else None
-        table.add_row(
-            each.dag_name,
-            each.kind,
-            str(each.from_version)[:8] if each.from_version else "-",
-            str(each.to_version)[:8],
-            each.status,
-            ago(each.started_at),
-            seconds(took),
-            printable(each.error or ""),
-        )
-    return table
+def _show(found: list[DeployStatus]) -> None:
+    heads = ("deploy", "dag", "what", "from", "to", "status", "started", "took")
+    notes = [printable(each.error or "") for each in found]
+    rows, spare = [_cells(each) for each in found], ("took", "from", "what")
+    show_table(wide_console(), heads, rows, spare=spare, notes=notes)
+
+
+def _cells(each: DeployStatus) -> tuple[str, ...]:
+    took = (each.ended_at - each.started_at).total_seconds() if each.ended_at else None
+    return (
+        str(each.deploy_id)[:_SHORT],
+        each.dag_name,
+        each.kind,
+        str(each.from_version)[:8] if each.from_version else "-",
+        str(each.to_version)[:8],
+        each.status,
+        ago(each.started_at),
+        seconds(took),
+    )

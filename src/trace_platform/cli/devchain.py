@@ -13,19 +13,28 @@ from trace_platform.devchain import DevChain, run
 
 def devchain(
     port: Annotated[
-        int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.", min=0, max=65535)
+        int,
+        typer.Option(help="Port on 127.0.0.1; 0 takes a free one.", metavar="N", min=0, max=65535),
     ] = 8545,
-    blocks: Annotated[int, typer.Option(help="Height of the chain at the start.", min=0)] = 2000,
+    blocks: Annotated[
+        int, typer.Option(help="Height of the chain at the start.", metavar="N", min=0)
+    ] = 2000,
     txs: Annotated[
-        int, typer.Option(help="Transactions per block, on average.", min=0, max=10_000)
+        int,
+        typer.Option(help="Transactions per block, on average.", metavar="N", min=0, max=10_000),
     ] = 10,
     exact_txs: Annotated[
         bool, typer.Option("--exact-txs", help="Exactly --txs in every block after genesis.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Another seed, another chain.")] = 0,
-    chain_id: Annotated[int, typer.Option(help="The EIP-155 chain id.", min=1)] = 31337,
+    chain_id: Annotated[
+        int, typer.Option(help="The EIP-155 chain id.", metavar="N", min=1)
+    ] = 31337,
     block_time: Annotated[
-        float, typer.Option(help="Seconds between mined blocks; 0 mines on request only.", min=0)
+        float,
+        typer.Option(
+            help="Seconds between mined blocks; 0 mines on request only.", metavar="N", min=0
+        ),
     ] = 0.0,
     prebuild: Annotated[
         bool, typer.Option("--prebuild", help="Build every block's JSON first, for benchmarks.")

@@ -15,6 +15,7 @@ _SHOWN = {
     "ready": "[green]ready[/green]    {name}{took}",
     "died": "[yellow]died[/yellow]     {name}: {detail}; starting it again",
     "stopped": "stopped  {name}{detail}",
+    "left over": "stopping {name} (left over from a supervisor that was killed)",
 }
 
 

@@ -5,24 +5,17 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
-from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, block_option, group
+from trace_platform.cli.table import short_id, show_table
 from trace_platform.cli.words import clock, printable, scope_of, wide_console
 from trace_platform.wire.control import EventRecord
 
-# What `wire` accepts; beyond it no block and no cursor lies.
-_MOST = 2**62
-
-events = typer.Typer(
-    help="Show events, or emit one.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+events = group("Show events, or emit one.")
 Dataset = Annotated[
     str, typer.Argument(help="A published name, a uuid, or an output as DAG.JOB.OUTPUT.")
 ]
@@ -33,7 +26,7 @@ def list_events(
     dataset: Annotated[
         str | None, typer.Argument(help="Only of this dataset: a name, a uuid, or DAG.JOB.OUTPUT.")
     ] = None,
-    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
+    limit: LimitOption = 20,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -46,24 +39,17 @@ def list_events(
     if not found.events:
         console.print(f"no events of {dataset} yet" if dataset else "no events yet", markup=False)
         return
-    table = Table("event", "dataset", "update", "recorded (UTC)", "routed", "by task", box=None)
-    for event in found.events:
-        table.add_row(*_cells(event))
-    console.print(table)
+    heads = ("event", "dataset", "update", "recorded (UTC)", "routed", "by task")
+    rows = [_cells(console, event) for event in found.events]
+    show_table(console, heads, rows, right=("event",), spare=("event", "routed"))
 
 
 @events.command()
 def emit(
     dataset: Dataset,
-    cursor: Annotated[
-        int | None, typer.Option(help="Everything up to here is there.", min=0, max=_MOST)
-    ] = None,
-    start: Annotated[
-        int | None, typer.Option("--from", help="First block of a partition.", min=0, max=_MOST)
-    ] = None,
-    end: Annotated[
-        int | None, typer.Option("--to", help="Its last block, included.", min=0, max=_MOST)
-    ] = None,
+    cursor: Annotated[int | None, block_option(help="Everything up to here is there.")] = None,
+    start: Annotated[int | None, block_option("--from", help="First block of a partition.")] = None,
+    end: Annotated[int | None, block_option("--to", help="Its last block, included.")] = None,
     key: Annotated[
         str | None, typer.Option(help="The key of a partition that is no block range.")
     ] = None,
@@ -96,18 +82,18 @@ def _scope(
     return {"partition_key": f"{start}-{end}", "start": start, "end": end}
 
 
-def _cells(event: EventRecord) -> tuple[str, ...]:
+def _cells(console: Console, event: EventRecord) -> tuple[str, ...]:
     named = event.dataset_name or f"{event.dag_name}.{event.job_name}.{event.output_index}"
     routed = "not yet" if event.routed_at is None else "yes"
     if not event.current:
         routed = "older generation"
     scope = scope_of({"cursor": event.cursor, "partition_key": event.partition_key})
-    task = str(event.producer_task_id or "-")
+    task = event.producer_task_id
     return (
         str(event.event_id),
         named,
         escape(printable(scope)),
         clock(event.recorded_at),
         routed,
-        task,
+        short_id(console, task) if task else "-",
     )

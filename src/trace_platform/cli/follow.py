@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import TypeVar
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -18,7 +22,10 @@ from rich.progress import (
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
 from trace_platform.domain.errors import TaskFailed, Unavailable
+from trace_platform.domain.figures import count
 from trace_platform.wire.control import DagStatus, JobStatus
+
+Answer = TypeVar("Answer")
 
 _POLL_S = 0.2
 # Events say that they are on their way; this is for what is emitted in between two looks.
@@ -32,12 +39,12 @@ _PATIENCE_S = 120.0
 def follow(console: Console, home: Home, dag: str) -> None:
     """Bars for each job of the DAG. Raise TaskFailed when a task failed for good."""
     # By the database's clock: this machine's may be another.
-    since = _patiently(home, dag).as_of - _MARGIN
+    since = patiently(lambda: control_client.dag_status(home, dag)).as_of - _MARGIN
     with _progress(console) as progress:
         bars: dict[str, TaskID] = {}
         quiet = 0
         while quiet < _QUIET_POLLS:
-            status = _patiently(home, dag, since)
+            status = patiently(lambda: control_client.dag_status(home, dag, since))
             for job in status.jobs:
                 if job.operator is not None:
                     if job.name not in bars:
@@ -47,6 +54,16 @@ def follow(console: Console, home: Home, dag: str) -> None:
                 raise _failure(home, dag, since)
             quiet = quiet + 1 if _settled(status) else 0
             time.sleep(_POLL_S)
+
+
+@contextmanager
+def goes_on(words: str) -> Iterator[None]:
+    """Who stops watching is told what becomes of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(words, err=True)
+        raise
 
 
 def _progress(console: Console) -> Progress:
@@ -77,12 +94,12 @@ def _settled(status: DagStatus) -> bool:
     return ended and not status.routing
 
 
-def _patiently(home: Home, dag: str, since: datetime | None = None) -> DagStatus:
+def patiently(ask: Callable[[], Answer]) -> Answer:
     """A part that is being restarted is waited for."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            return control_client.dag_status(home, dag, since)
+            return ask()
         except Unavailable:
             if time.monotonic() > deadline:
                 raise
@@ -96,7 +113,7 @@ def _failure(home: Home, dag: str, since: datetime) -> TaskFailed:
         return TaskFailed("a task failed, and was taken up again since", hint="trace tasks list")
     task = failed[0]
     return TaskFailed(
-        f"{len(failed)} task(s) failed; the first: {task.job_name}"
-        f" after {task.attempt} attempt(s): [{task.error_code}] {task.error_message}",
+        f"{count(len(failed), 'task')} failed; the first: {task.job_name}"
+        f" after {count(task.attempt, 'attempt')}: [{task.error_code}] {task.error_message}",
         hint=f"mend the cause, then: trace tasks retry {task.task_id}",
     )

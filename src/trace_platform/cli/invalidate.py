@@ -5,24 +5,17 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from trace_platform.app import backfill_client
 from trace_platform.app.home import Home
-from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, block_option, group
+from trace_platform.cli.table import brief, short_id, show_table
 from trace_platform.cli.words import ago, printable, wide_console
 from trace_platform.wire.invalidation import InvalidationStatus
 
-# What `wire` accepts; beyond it no block lies.
-_MOST = 2**62
-
-invalidations = typer.Typer(
-    help="Show what was said to be invalid, and how far it is put right.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+invalidations = group("Show what was said to be invalid, and how far it is put right.")
 
 
 def invalidate(
@@ -30,12 +23,8 @@ def invalidate(
         str, typer.Argument(help="A published name, a uuid, or an output as DAG.JOB.OUTPUT.")
     ],
     reason: Annotated[str, typer.Option(help="Why, for whoever asks later.")],
-    start: Annotated[
-        int | None, typer.Option("--from", help="First block.", min=0, max=_MOST)
-    ] = None,
-    end: Annotated[
-        int | None, typer.Option("--to", help="Last block, included.", min=0, max=_MOST)
-    ] = None,
+    start: Annotated[int | None, block_option("--from", help="First block.")] = None,
+    end: Annotated[int | None, block_option("--to", help="Last block, included.")] = None,
     partition: Annotated[str | None, typer.Option(help="The key of a partition.")] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -67,7 +56,7 @@ def list_invalidations(
         str | None, typer.Option(help="Only of this dataset: a name, a uuid, or DAG.JOB.OUTPUT.")
     ] = None,
     open_only: Annotated[bool, typer.Option("--open", help="Only what is not processed.")] = False,
-    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
+    limit: LimitOption = 20,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -80,13 +69,12 @@ def list_invalidations(
     if not found.invalidations:
         console.print("nothing is invalid" if open_only else "nothing was ever invalid")
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("invalidation", no_wrap=True, min_width=36)
-    for name in ("dataset", "part", "state", "said", "reason"):
-        table.add_column(name)
-    for each in found.invalidations:
-        table.add_row(*_cells(each))
-    console.print(table)
+    show_table(
+        console,
+        ("invalidation", "dataset", "part", "said"),
+        [_cells(console, each) for each in found.invalidations],
+        notes=[printable(f"{_state(each)}; reason: {each.reason}") for each in found.invalidations],
+    )
     for each in found.invalidations:
         if each.failed_task_id:
             console.print(f"a task of {each.invalidation_id} failed; mend the cause, then:")
@@ -104,20 +92,18 @@ def _part(start: int | None, end: int | None, partition: str | None) -> dict[str
     return {"scope": "row_range", "start": start, "end": end}
 
 
-def _cells(each: InvalidationStatus) -> tuple[str, ...]:
+def _cells(console: Console, each: InvalidationStatus) -> tuple[str, ...]:
     part = f"{each.start:,} to {each.end:,}" if each.start is not None else each.partition_key or ""
     return (
-        str(each.invalidation_id),
+        short_id(console, each.invalidation_id),
         escape(each.dataset),
         escape(printable(part)),
-        _state(each),
         ago(each.created_at),
-        escape(printable(each.reason)),
     )
 
 
 def _state(each: InvalidationStatus) -> str:
-    into = f", with {str(each.merged_into)[:8]}" if each.merged_into else ""
+    into = f", with {brief(each.merged_into)}" if each.merged_into else ""
     if each.state == "open" and each.tasks_done == each.tasks:
         return f"{each.tasks_done} of {each.tasks} tasks done, more to come{into}"
     if each.state == "open":

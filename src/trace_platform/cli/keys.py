@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.options import HomeOption, JsonOption, existing_home, group
+from trace_platform.cli.words import instant
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trace_platform.app.home import Home
     from trace_platform.drivers.lite.pem_signer import KeyAge
 
 _WORKER_TOKEN = "worker_token"  # noqa: S105, the name of its file
 
-keys = typer.Typer(
-    help="Rotate the key of capability tokens, or the token of the workers.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+keys = group("Rotate the key of capability tokens, or the token of the workers.")
 
 
 @keys.command()
@@ -35,7 +28,7 @@ def rotate(
     as_json: JsonOption = False,
 ) -> None:
     """Make a new key, or a new worker token. Nothing needs to stop, and nothing needs to run."""
-    place = _existing(home)
+    place = existing_home(home)
     done, words = _rotate_worker_token(place) if worker else _rotate_task_key(place)
     typer.echo(json.dumps({"home": str(place.root), **done}) if as_json else words)
 
@@ -43,7 +36,7 @@ def rotate(
 @keys.command("list")
 def list_keys(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Which keys are accepted, and until when. Shows no secret."""
-    place = _existing(home)
+    place = existing_home(home)
     task_keys, worker = _task_keys(place), _worker_token(place)
     if as_json:
         found = {"task_keys": task_keys, "worker_token": worker}
@@ -97,7 +90,7 @@ def _worker_token(place: Home) -> dict[str, Any] | None:
         return None
     previous = file.with_name(f"{_WORKER_TOKEN}.previous")
     return {
-        "created_at": _time(file.stat().st_mtime),
+        "created_at": instant(file.stat().st_mtime),
         "previous_accepted": previous.exists(),
     }
 
@@ -105,24 +98,6 @@ def _worker_token(place: Home) -> dict[str, Any] | None:
 def _shown(age: KeyAge) -> dict[str, Any]:
     return {
         "kid": age.kid,
-        "created_at": _time(age.created),
-        "accepted_until": _time(age.accepted_until) if age.accepted_until else None,
+        "created_at": instant(age.created),
+        "accepted_until": instant(age.accepted_until),
     }
-
-
-def _time(unix_s: float) -> str:
-    return datetime.fromtimestamp(int(unix_s), UTC).isoformat().replace("+00:00", "Z")
-
-
-def _existing(path: Path | None) -> Home:
-    """Read only: a wrong --home must not become an instance."""
-    from trace_platform.app.home import Home
-    from trace_platform.domain.errors import SetupError
-
-    home = Home.at(path)
-    if not (home.root / "secrets").is_dir():
-        raise SetupError(
-            f"there is no instance at {home.root}",
-            hint="give its --home, or start one with `trace up`",
-        )
-    return home

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trace_platform.cli import log_line
 from trace_platform.cli.options import HomeOption, JsonOption
 
 if TYPE_CHECKING:
     from trace_platform.app.read_logs import LogLine
 
-_COLOURS = {"warning": "yellow", "error": "red", "critical": "red", "panic": "red"}
 # Shown in a place of their own, or of no use to a reader.
 _OWN_PLACE = {
     *("timestamp", "level", "event", "process", "exception", "logger"),
@@ -23,7 +23,9 @@ _OWN_PLACE = {
 def logs(
     name: Annotated[str | None, typer.Argument(help="One process only.")] = None,
     home: HomeOption = None,
-    count: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many lines.")] = 100,
+    count: Annotated[
+        int, typer.Option("-n", "--lines", metavar="N", min=0, help="How many lines.")
+    ] = 100,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as they come.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -43,21 +45,10 @@ def logs(
 
 
 def _show(line: LogLine, as_json: bool) -> None:
-    typer.echo(line.as_json if as_json else render(line))
+    typer.echo(line.as_json if as_json else _rendered(line))
 
 
-def render(line: LogLine) -> str:
-    """12:00:00.000 warning dispatcher  lease_expired task_id=7"""
-    if not line.fields:
-        return f"{'':12} {'':8} {line.process:<10}  {line.raw}"
-    level = typer.style(f"{line.level:<8}", fg=_COLOURS.get(line.level))
-    facts = [
-        f"{key}={value}"
-        for key, value in line.fields.items()
-        if key not in _OWN_PLACE and value is not None
-    ]
-    text = (
-        f"{line.timestamp[11:23]:12} {level} {line.process:<10}  {' '.join([line.event, *facts])}"
-    )
-    exception = line.fields.get("exception")
-    return f"{text}\n{exception}" if exception else text
+def _rendered(line: LogLine) -> str:
+    facts = {k: v for k, v in line.fields.items() if k not in _OWN_PLACE and v is not None}
+    level, exception = line.level if line.fields else "", line.fields.get("exception")
+    return log_line.render(line.timestamp, level, line.event, facts, exception, line.process)

@@ -13,8 +13,8 @@ from rich.table import Table
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
 from trace_platform.cli.options import HomeOption, JsonOption
-from trace_platform.cli.status import duration
 from trace_platform.cli.words import printable, wide_console
+from trace_platform.domain.figures import count, duration, size
 from trace_platform.wire.plan import Amount, JobChange, Plan, SavedPlan
 
 _SIGNS = {
@@ -89,16 +89,7 @@ def _data(job: JobChange) -> str:
 
 
 def amount(of: Amount) -> str:
-    parts = "1 partition" if of.partitions == 1 else f"{of.partitions:,} partitions"
-    return f"{parts}, {of.rows:,} rows, {size(of.bytes)}"
-
-
-def size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1_000:
-            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
-        count /= 1_000
-    return f"{count:,.1f} TB"
+    return f"{count(of.partitions, 'partition')}, {of.rows:,} rows, {size(of.bytes)}"
 
 
 def _total(plan: Plan) -> str:
@@ -113,7 +104,8 @@ def _total(plan: Plan) -> str:
         slots = max(plan.slots, 1)
         took = duration(max(total.seconds / slots, 1.0))
         text += f"; about {took} at {slots} tasks at a time, by past attempts"
-    return f"{text}. {stays} of {len(plan.jobs)} jobs keep their data."
+    keep = "keeps its" if stays == 1 else "keep their"
+    return f"{text}. {stays} of {count(len(plan.jobs), 'job')} {keep} data."
 
 
 def _saved(yaml: str, plan: Plan) -> SavedPlan:

@@ -14,6 +14,7 @@ from trace_platform.app.query_client import connect
 from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.cli.query_output import (
     BINARY,
+    MEND_RIGHTS,
     Format,
     Statement,
     format_of,
@@ -31,8 +32,9 @@ AtOption = Annotated[
     str | None,
     typer.Option(
         metavar="MOMENT",
-        help="Read the datasets as they were at a time, such as 2026-01-31T12:00Z, or at the"
-        " cut-over of a deploy, by its id. NAME@VERSION in the SQL goes before it.",
+        help="Read the datasets as they were at a time, such as 2026-01-31T12:00Z, or when a deploy"
+        " or a version of a DAG took over, by its id; or one generation, by its id. NAME@VERSION in"
+        " the SQL goes before it.",
     ),
 ]
 
@@ -115,5 +117,6 @@ def check_writable(file: Path) -> None:
         raise BadInput(f"{file} is a directory", hint="give --output the name of a file")
     if not file.parent.is_dir():
         raise BadInput(f"there is no folder {file.parent}", hint="make it first")
-    if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise BadInput(f"{file} cannot be written", hint="choose another place, or mend its rights")
+    # Whether its folder lets it be replaced is seen when that begins, before the query too.
+    if file.exists() and not os.access(file, os.W_OK):
+        raise BadInput(f"{file} cannot be written", hint=MEND_RIGHTS)

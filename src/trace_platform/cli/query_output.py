@@ -17,14 +17,14 @@ from rich.console import Console
 
 from trace_platform.app.query_client import ask_rows, pages, save, whole
 from trace_platform.cli.query_position import pointed
-from trace_platform.cli.query_table import as_table, footer, json_lines, masked, render_rows
+from trace_platform.cli.query_table import as_table, footer, json_lines, render_rows
 from trace_platform.cli.words import printable
 from trace_platform.client.answer import Sink
 from trace_platform.client.connection import Connection
 from trace_platform.client.result import Facts
 from trace_platform.client.whole_file import whole_file
-from trace_platform.domain.errors import BadInput, TraceError
-from trace_platform.wire.query import MAX_ROWS, QueryFacts
+from trace_platform.domain.errors import BadInput, QueryTooLarge, TraceError
+from trace_platform.wire.query import MAX_ROWS, QueryResponse
 
 
 class Format(StrEnum):
@@ -36,6 +36,7 @@ class Format(StrEnum):
 
 
 BINARY = (Format.arrow, Format.parquet)
+MEND_RIGHTS = "choose another place, or mend its rights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,14 @@ def show(
     with _described(statement.sql), _timed(timing) as facts:
         if format in (Format.table, Format.json):
             first = ask_rows(connection, statement.query())
-            facts.append(first)
+            facts.append(Facts.told(first))
             if format is Format.table:
-                _show_table(whole(connection, first), more)
+                _show_table(whole(connection, first), facts[0], more)
                 return
             _write_text(json_lines(first.columns, pages(connection, first)))
         else:
             facts.append(save(connection, statement.query(format=format.value), _output()))
-        if facts[0].truncated or masked(facts[0]):
+        if facts[0].truncated or facts[0].masked:
             # Not on the output: that holds rows and nothing else.
             note(footer(facts[0], more))
 
@@ -82,12 +83,18 @@ def write(
     *,
     timing: bool = False,
 ) -> None:
-    """To a file, which appears whole or not at all: all rows, unless there is a limit."""
+    """To a file, which appears whole or not at all: all rows, unless there is a limit. Raise
+    QueryTooLarge for more of them than JSON and tables get."""
     with _described(statement.sql), _timed(timing) as facts, _writing(file) as target:
         if format in (Format.table, Format.json):
             limit = statement.limit or MAX_ROWS
             first = ask_rows(connection, statement.query(limit=limit))
-            facts.append(first)
+            facts.append(Facts.told(first))
+            if first.truncated and statement.limit is None:
+                raise QueryTooLarge(
+                    f"the result has more than {MAX_ROWS:,} rows, and a {format} has no more",
+                    hint="write .csv, .arrow or .parquet, which get all, or give --limit",
+                )
             if format is Format.table:
                 target.write(as_table(whole(connection, first)).encode())
             else:
@@ -118,10 +125,10 @@ def say_wait(wait_s: float, refusal: TraceError) -> None:
     note(f"{refusal.message}: asking again in {wait_s:g} s")
 
 
-def _show_table(response: Any, more: str) -> None:
+def _show_table(response: QueryResponse, facts: Facts, more: str) -> None:
     console = Console()
     render_rows(console, response)
-    line = footer(response, more)
+    line = footer(facts, more)
     console.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -134,10 +141,10 @@ def _described(sql: str) -> Iterator[None]:
 
 
 @contextmanager
-def _timed(wanted: bool) -> Iterator[list[QueryFacts | Facts]]:
+def _timed(wanted: bool) -> Iterator[list[Facts]]:
     """Give it what the service says of the query."""
     began = time.perf_counter()
-    facts: list[QueryFacts | Facts] = []
+    facts: list[Facts] = []
     yield facts
     if wanted:
         in_all = (time.perf_counter() - began) * 1000
@@ -150,7 +157,7 @@ def _writing(file: Path) -> Iterator[BinaryIO]:
         with whole_file(file) as target:
             yield target
     except OSError as error:
-        raise BadInput(f"{file} cannot be written: {error.strerror}") from None
+        raise BadInput(f"{file} cannot be written: {error.strerror}", hint=MEND_RIGHTS) from None
 
 
 def _output() -> Sink:
@@ -158,9 +165,9 @@ def _output() -> Sink:
 
 
 def _write_text(lines: Iterator[str]) -> None:
-    clean = printable if sys.stdout.isatty() else str
+    target = _output()
     for line in lines:
-        sys.stdout.write(clean(line))
+        target.write(line.encode())
 
 
 class _Terminal:

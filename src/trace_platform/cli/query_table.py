@@ -14,20 +14,22 @@ from rich.table import Table
 from rich.text import Text
 
 from trace_platform.client.result import Facts, distinct
-from trace_platform.wire.query import QueryColumn, QueryFacts, QueryResponse, UsedDataset
+from trace_platform.domain.figures import count
+from trace_platform.wire.query import QueryColumn, QueryResponse
 
 _NUMERIC = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BIGNUM|FLOAT|DOUBLE|DECIMAL.*")
 _LONG_HEX = re.compile(r"0x[0-9a-f]{17,}")
-# A pipe has no width: nothing is shortened there.
-_NO_TERMINAL_WIDTH = 100_000
 # Of a version: enough to name it.
 _SHORT = 8
 
 
-def as_table(response: QueryResponse, width: int = _NO_TERMINAL_WIDTH) -> str:
-    """Values unabridged, unless the table would not fit."""
+def as_table(response: QueryResponse) -> str:
+    """As wide as it is: a pipe has no width, and values are whole there."""
+    cells = [[_cell(value) for value in row] for row in response.rows]
     target = io.StringIO()
-    Console(file=target, width=width).print(result_table(response, width))
+    Console(file=target, width=_natural_width(response.columns, cells)).print(
+        _table(response, cells)
+    )
     return target.getvalue()
 
 
@@ -35,8 +37,8 @@ def render_rows(console: Console, response: QueryResponse) -> None:
     """A table where one fits the terminal, else one record below the other."""
     if not console.is_terminal:
         console.file.write(as_table(response))
-    elif _natural_width(response.columns, _shortened_cells(response)) <= console.width:
-        console.print(result_table(response, console.width))
+    elif (table := _fitted_table(response, console.width)) is not None:
+        console.print(table)
     else:
         for line in record_lines(response, console.width):
             console.print(line, soft_wrap=True)
@@ -56,11 +58,18 @@ def record_lines(response: QueryResponse, width: int) -> Iterator[Text]:
             yield Text.assemble((name, "bold"), padding, (cell, _style(value)))
 
 
-def result_table(response: QueryResponse, width: int) -> Table:
-    """Numbers to the right; long hex loses its middle when the table is wider than `width`."""
-    cells = [[_cell(value) for value in row] for row in response.rows]
-    if _natural_width(response.columns, cells) > width:
-        cells = _shortened_cells(response)
+def _fitted_table(response: QueryResponse, width: int) -> Table | None:
+    """Long hex loses its middle where that makes it fit; None: nothing does."""
+    whole = [[_cell(value) for value in row] for row in response.rows]
+    shorter = [[_shortened(cell) for cell in row] for row in whole]
+    for cells in (whole, shorter):
+        if _natural_width(response.columns, cells) <= width:
+            return _table(response, cells)
+    return None
+
+
+def _table(response: QueryResponse, cells: list[list[str]]) -> Table:
+    """Numbers to the right."""
     table = Table()
     for column in response.columns:
         justify = "right" if _NUMERIC.fullmatch(column.type) else "left"
@@ -70,13 +79,14 @@ def result_table(response: QueryResponse, width: int) -> Table:
     return table
 
 
-def footer(facts: QueryFacts | Facts, more: str = "--limit") -> str:
+def footer(facts: Facts, more: str = "--limit") -> str:
     """Rows, time, what was read, what was not shown. `more` says how to get the rest."""
-    rows = f"{facts.row_count:,} row{'' if facts.row_count == 1 else 's'}"
+    rows = count(facts.row_count, "row")
     if facts.truncated:
         rows = f"first {rows}, there are more ({more})"
     read = ", ".join(map(_pinned, facts.datasets))
-    parts = [rows, f"{facts.elapsed_ms:.0f} ms", read, *masked(facts)]
+    past = [each.replace("@", " at ") for each in facts.moments]
+    parts = [rows, f"{facts.elapsed_ms:.0f} ms", read, *past, *_masked(facts)]
     return " · ".join(part for part in parts if part)
 
 
@@ -91,18 +101,17 @@ def json_lines(columns: list[QueryColumn], pages: Iterable[list[list[Any]]]) -> 
     yield "[]\n" if before == "[" else "]\n"
 
 
-def masked(facts: QueryFacts | Facts) -> list[str]:
+def _masked(facts: Facts) -> list[str]:
     """By dataset: columns that were not shown."""
-    return [
-        f"{used.name}: {', '.join(used.masked)} masked"
-        for used in facts.datasets
-        if isinstance(used, UsedDataset) and used.masked
-    ]
+    columns: dict[str, list[str]] = {}
+    for each in facts.masked:
+        name, _, column = each.partition(".")
+        columns.setdefault(name, []).append(_printable(column))
+    return [f"{name}: {', '.join(each)} masked" for name, each in columns.items()]
 
 
-def _pinned(used: UsedDataset | str) -> str:
-    whole = used if isinstance(used, str) else f"{used.name}@{used.dataset_version}"
-    name, _, version = whole.rpartition("@")
+def _pinned(used: str) -> str:
+    name, _, version = used.rpartition("@")
     return f"{name}@{version[:_SHORT]}"
 
 
@@ -123,10 +132,6 @@ def _printable(text: str) -> str:
 
 def _style(value: Any) -> str:
     return "dim" if value is None else ""
-
-
-def _shortened_cells(response: QueryResponse) -> list[list[str]]:
-    return [[_shortened(_cell(value)) for value in row] for row in response.rows]
 
 
 def _shortened(cell: str) -> str:

@@ -6,17 +6,12 @@ import typer
 from rich.table import Table
 
 from trace_platform.app.home import Home
-from trace_platform.app.service_client import call
-from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.app.service_client import get
+from trace_platform.cli.options import HomeOption, JsonOption, group
 from trace_platform.cli.words import printable, wide_console
 from trace_platform.wire.rpc import PoolList, PoolStatus, ProviderStatus
 
-rpc = typer.Typer(
-    help="Show the pools of RPC providers.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+rpc = group("Show the pools of RPC providers.")
 
 
 @rpc.callback()
@@ -27,7 +22,7 @@ def _root() -> None:
 @rpc.command()
 def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Show each provider: its health, head, lag, load and limits. Shows no key."""
-    found = PoolList.model_validate_json(call(Home.at(home), "rpc", "GET", "/v1/pools"))
+    found = get(Home.at(home), PoolList, "/v1/pools", "rpc")
     if as_json:
         typer.echo(found.model_dump_json())
         return
@@ -40,7 +35,8 @@ def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
                 said = printable(f"  {each.name}: {each.reason}")
                 console.print(said, markup=False, highlight=False, soft_wrap=True)
     if not found.pools:
-        console.print("there is no pool: set TRACE_RPC_<NAME>, or [rpc_pools] in config.toml")
+        said = "there is no pool: set TRACE_RPC_<NAME>, or [rpc_pools] in config.toml"
+        console.print(said, markup=False, highlight=False)
 
 
 def _heading(pool: PoolStatus) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.options import HomeOption, JsonOption, existing_home, group
+from trace_platform.cli.words import instant
 from trace_platform.domain.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
     from trace_platform.app.named_secrets import NamedSecrets
 
-secrets = typer.Typer(
-    help="Set the secrets that DAG files name.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+secrets = group("Set the secrets that DAG files name.")
 Named = Annotated[str, typer.Argument(help="The name, as the DAG's file has it.")]
 
 
@@ -46,13 +41,13 @@ def list_secrets(home: HomeOption = None, as_json: JsonOption = False) -> None:
     found = _existing(home).listing()
     if as_json:
         rows = [
-            {"name": each.name, "kept_in": each.kept_in, "set_at": _time(each.set_at)}
+            {"name": each.name, "kept_in": each.kept_in, "set_at": instant(each.set_at)}
             for each in found
         ]
         typer.echo(json.dumps({"secrets": rows}))
         return
     for each in found:
-        since = f"since {_time(each.set_at)}" if each.set_at else "TRACE_SECRET_... of this shell"
+        since = f"since {instant(each.set_at)}" if each.set_at else "TRACE_SECRET_... of this shell"
         typer.echo(f"{each.name:<30} {each.kept_in:<12} {since}")
     if not found:
         typer.echo("no secret is set: trace secrets set NAME")
@@ -88,22 +83,7 @@ def _text(given: bytes) -> str:
         raise BadInput("the value is not text", hint="give it in base64") from None
 
 
-def _time(unix_s: float | None) -> str | None:
-    if unix_s is None:
-        return None
-    return datetime.fromtimestamp(int(unix_s), UTC).isoformat().replace("+00:00", "Z")
-
-
 def _existing(path: Path | None) -> NamedSecrets:
-    """A wrong --home must not become an instance."""
-    from trace_platform.app.home import Home
     from trace_platform.app.named_secrets import NamedSecrets
-    from trace_platform.domain.errors import SetupError
 
-    home = Home.at(path)
-    if not (home.root / "secrets").is_dir():
-        raise SetupError(
-            f"there is no instance at {home.root}",
-            hint="give its --home, or start one with `trace up`",
-        )
-    return NamedSecrets(home)
+    return NamedSecrets(existing_home(path))

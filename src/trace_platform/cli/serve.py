@@ -31,15 +31,15 @@ def serve(
     from trace_platform.domain.errors import TraceError
 
     configure_logging(name)
-    logger = structlog.get_logger(__name__)
+    log = structlog.get_logger(__name__)
     try:
         from trace_platform.app import processes
 
         processes.run(name, Home.at(home))
     except TraceError as error:
         # Standard output is this process's log.
-        logger.error("process_failed", code=error.code, message=error.message, hint=error.hint)
+        log.error("process_failed", code=error.code, message=error.message, hint=error.hint)
         raise typer.Exit(1) from None
     except Exception:
-        logger.critical("unexpected_error", exc_info=True)
+        log.critical("unexpected_error", exc_info=True)
         raise typer.Exit(70) from None

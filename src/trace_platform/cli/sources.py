@@ -10,19 +10,14 @@ from rich.table import Table
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
-from trace_platform.cli.follow import follow
-from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.follow import follow, goes_on
+from trace_platform.cli.options import HomeOption, JsonOption, group
 from trace_platform.cli.words import clock, printable, seconds, wide_console
 from trace_platform.wire.sources import SourceStatus
 
 _STYLES = {"Running": "green", "Active": "green", "Dead": "red", "Canceled": "red"}
 
-sources = typer.Typer(
-    help="Show sources, or make one emit.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+sources = group("Show sources, or make one emit.")
 
 
 @sources.callback()
@@ -74,8 +69,8 @@ def _last_words(source: SourceStatus) -> str:
 def trigger(
     dag: Annotated[str, typer.Argument(help="The DAG's name.")],
     job: Annotated[str, typer.Argument(help="The source job's name.")],
-    start: Annotated[int, typer.Option("--from", help="First block.", min=0)],
-    end: Annotated[int, typer.Option("--to", help="Last block, included.", min=0)],
+    start: Annotated[int, typer.Option("--from", help="First block.", metavar="BLOCK", min=0)],
+    end: Annotated[int, typer.Option("--to", help="Last block, included.", metavar="BLOCK", min=0)],
     wait: Annotated[
         bool, typer.Option("--wait", help="Show progress until all tasks of the DAG ended.")
     ] = False,
@@ -88,9 +83,10 @@ def trigger(
     if as_json:
         typer.echo(answer.model_dump_json())
     elif answer.accepted:
-        typer.echo(f"{dag}.{job} emitted blocks {start} to {end}")
+        typer.echo(f"{dag}.{job} emitted blocks {start:,} to {end:,}")
     else:
-        typer.echo(f"{dag}.{job} emitted blocks {start} to {end} before: nothing to do")
+        typer.echo(f"{dag}.{job} emitted blocks {start:,} to {end:,} before: nothing to do")
     if wait:
         # On stderr: standard output holds the answer and nothing else.
-        follow(Console(stderr=True), place, dag)
+        with goes_on(f"the tasks go on: trace tasks list {dag}"):
+            follow(Console(stderr=True), place, dag)

@@ -15,14 +15,17 @@ from trace_platform.cli import show_error
 from trace_platform.cli.options import HomeOption
 from trace_platform.cli.query import EXIT_INTERRUPTED, AtOption
 from trace_platform.cli.query_output import note, say_wait
-from trace_platform.cli.sql_session import Session, ShownFormat
+from trace_platform.cli.sql_session import PLAIN_WORDS, Session, ShownFormat
 from trace_platform.cli.sql_split import says_something, split
 from trace_platform.domain.errors import BadInput, TraceError
+from trace_platform.domain.figures import count
 from trace_platform.drivers.lite.private_file import give_to_owner_of
 from trace_platform.wire.query import MAX_ROWS
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
 _PROMPT, _GOES_ON = "trace> ", "  ...> "
 
@@ -53,7 +56,8 @@ def sql(
 
 def talk(session: Session, prompt: PromptSession[str]) -> None:
     """Until Ctrl-D or \\q. An error ends a statement, and nothing else."""
-    note(f"{len(session.columns)} datasets; end a statement with ';'. \\? for help, \\q to leave")
+    there = count(len(session.columns), "dataset")
+    note(f"{there}; end a statement with ';'. \\? for help, \\q to leave")
     while not session.left:
         try:
             entered = prompt.prompt()
@@ -81,6 +85,7 @@ def prompt_session(home: Home, session: Session) -> PromptSession[str]:
         _PROMPT,
         multiline=Condition(lambda: not is_complete(get_app().current_buffer.text)),
         prompt_continuation=_GOES_ON,
+        key_bindings=_keys(),
         history=FileHistory(history_file(home)),
         completer=SqlCompleter(session.columns),
         complete_while_typing=False,
@@ -88,9 +93,24 @@ def prompt_session(home: Home, session: Session) -> PromptSession[str]:
     )
 
 
+def _keys() -> KeyBindings:
+    from prompt_toolkit.application import get_app
+    from prompt_toolkit.filters import Condition
+    from prompt_toolkit.key_binding import KeyBindings
+
+    keys = KeyBindings()
+
+    @keys.add("c-d", filter=Condition(lambda: not get_app().current_buffer.document.current_line))
+    def _leave(event: KeyPressEvent) -> None:
+        """Also from an empty line of a statement that was begun."""
+        event.app.exit(exception=EOFError)
+
+    return keys
+
+
 def is_complete(text: str) -> bool:
     """Whether Enter runs it: a command, nothing, or something that ends with `;`."""
-    if text.lstrip().startswith("\\") or not text.strip():
+    if _command(text) or not text.strip():
         return True
     statements, rest = split(text)
     return bool(statements) and not says_something(rest)
@@ -124,8 +144,8 @@ def _run(session: Session, text: str) -> None:
     """Statements, and commands that have a line of their own; the last `;` may be missing."""
     waiting = ""
     for line in text.splitlines(keepends=True):
-        if not says_something(waiting) and line.lstrip().startswith("\\"):
-            session.command(line.strip())
+        if not says_something(waiting) and (command := _command(line)):
+            session.command(command)
             waiting = ""
         else:
             statements, waiting = split(waiting + line)
@@ -135,3 +155,9 @@ def _run(session: Session, text: str) -> None:
             return
     if says_something(waiting):
         session.run(waiting.strip())
+
+
+def _command(line: str) -> str | None:
+    """What a line asks of the prompt; None: it is SQL."""
+    said = line.strip()
+    return said if said.startswith("\\") else PLAIN_WORDS.get(said.rstrip("; ").lower())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.markup import escape
 from rich.table import Table
 
-from trace_platform.cli.words import ago, clock, printable
+from trace_platform.cli.words import ago, clock, printable, roughly
 from trace_platform.wire.dataset import DatasetVersion
 from trace_platform.wire.query import DatasetList, DatasetPage, DatasetSummary
 
@@ -30,7 +30,8 @@ def dataset_lines(page: DatasetPage) -> Iterator[Table | str]:
     about = f": {printable(detail.description)}" if detail.description else ""
     yield escape(f"{detail.dataset}{about}")
     newest = f"the newest {ago(detail.newest_at)}" if detail.newest_at else "nothing came yet"
-    yield escape(f"{detail.rows:,} rows, {newest}; {printable(detail.answer)}")
+    rows = roughly(detail.rows, detail.rows_estimated)
+    yield escape(f"{rows} rows, {newest}; {printable(detail.answer)}")
     if page.columns:
         yield ""
         yield _columns(page)
@@ -38,16 +39,18 @@ def dataset_lines(page: DatasetPage) -> Iterator[Table | str]:
     versions = _table("version", "since (UTC)", "rows", "")
     for each in page.versions[:_SHOWN_VERSIONS]:
         name = f"{detail.dataset}@{str(each.dataset_version)[:8]}"
-        versions.add_row(escape(name), clock(each.created_at), f"{each.rows:,}", _standing(each))
+        rows = roughly(each.rows, each.rows_estimated)
+        versions.add_row(escape(name), clock(each.created_at), rows, _standing(each))
     yield versions
 
 
 def _columns(page: DatasetPage) -> Table:
     said = page.detail.columns or {}
+    pii = {name.lower() for name in page.detail.pii}
     table = _table("column", "type", "", "description")
     for column in page.columns or []:
         about = str(said.get(column.name, {}).get("description") or "")
-        personal = "personal" if column.name in page.detail.pii else ""
+        personal = "personal" if column.name.lower() in pii else ""
         table.add_row(escape(column.name), column.type, personal, escape(printable(about)))
     return table
 
@@ -55,7 +58,7 @@ def _columns(page: DatasetPage) -> Table:
 def _summary(each: DatasetSummary) -> tuple[str, ...]:
     return (
         escape(each.name),
-        f"{each.row_count:,}",
+        roughly(each.row_count, each.rows_estimated),
         ago(each.newest_at),
         each.state,
         str(each.dataset_version)[:8],

@@ -15,6 +15,7 @@ from trace_platform.cli.sql_describe import dataset_lines, dataset_table
 from trace_platform.cli.words import wide_console
 from trace_platform.client.connection import Connection
 from trace_platform.domain.errors import BadInput
+from trace_platform.domain.moment import moment_or_id
 from trace_platform.wire.query import DatasetList
 
 HELP = r"""
@@ -24,10 +25,14 @@ HELP = r"""
   \at MOMENT       read the datasets as they were then; \at alone: as they are
   \timing          say how long each statement takes, or no longer
   \export FILE     write all rows of the last statement to FILE: .json .csv .arrow .parquet
-  \q               leave, as Ctrl-D does
+  \q               leave, as exit, quit and Ctrl-D do
   Tab completes; Ctrl-C stops the running query, or clears what is typed.
   NAME@VERSION reads one generation of a dataset: \d NAME lists them.
 """.strip("\n")
+
+
+# What people type who do not know the commands yet.
+PLAIN_WORDS = {"exit": r"\q", "quit": r"\q", "help": r"\?"}
 
 
 class ShownFormat(StrEnum):
@@ -91,6 +96,8 @@ class Session:
         self._format = ShownFormat(name)
 
     def _set_at(self, moment: str) -> None:
+        if moment:
+            moment_or_id(moment)
         self._at = moment or None
         typer.echo(f"datasets as of {moment}" if moment else "datasets as they are")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.domain.figures import duration
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,7 +41,7 @@ def _show(home: str, found: InstanceStatus) -> None:
     console.print(_heading(home, found), highlight=False, markup=False, soft_wrap=True)
     if found.processes:
         console.print(_table(found))
-    if found.spark:
+    if found.supervisor:
         console.print(_spark(found.spark), highlight=False, markup=False, soft_wrap=True)
 
 
@@ -54,7 +55,9 @@ def _heading(home: str, found: InstanceStatus) -> str:
     return f"nothing runs in {home}"
 
 
-def _spark(found: SessionRecord) -> str:
+def _spark(found: SessionRecord | None) -> str:
+    if found is None:
+        return "spark: not started yet"
     return f"spark: {found.error or f'{found.master}, application {found.application}'}"
 
 
@@ -77,14 +80,3 @@ def _row(each: ProcessStatus) -> tuple[str, ...]:
         "-" if each.uptime_s is None else duration(each.uptime_s),
         str(each.restarts),
     )
-
-
-def duration(seconds: float) -> str:
-    """The two largest units: 3d 4h, 5m 12s."""
-    left = int(seconds)
-    parts: list[str] = []
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, left = divmod(left, size)
-        if count or parts or unit == "s":
-            parts.append(f"{count}{unit}")
-    return " ".join(parts[:2])

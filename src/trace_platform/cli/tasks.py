@@ -8,24 +8,22 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import typer
+from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from trace_platform.app import control_client
+from trace_platform.app import control_client, dataset_client
 from trace_platform.app.home import Home
-from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli import log_line
+from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, group
+from trace_platform.cli.table import short_id, show_table
 from trace_platform.cli.words import clock, printable, scope_of, seconds, wide_console
 from trace_platform.wire.control import AttemptStatus, TaskDetail, TaskStatus
 
-tasks = typer.Typer(
-    help="Show tasks and their logs, cancel or retry one.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-Task = Annotated[str, typer.Argument(help="The task's id, or 8 characters or more of its start.")]
+tasks = group("Show tasks and their logs, cancel or retry one.")
+Task = Annotated[
+    str, typer.Argument(help="The task's id, or 8 characters or more of its end or start.")
+]
 
-_COLOURS = {"warning": "yellow", "error": "red", "critical": "red"}
 # Of a log line, shown in a place of their own.
 _OWN_PLACE = {"timestamp", "level", "event", "exception", "traceback"}
 
@@ -38,7 +36,7 @@ def list_tasks(
         str | None,
         typer.Option(help="Only Queued, Running, Completed, Failed or Canceled ones."),
     ] = None,
-    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
+    limit: LimitOption = 20,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -51,27 +49,30 @@ def list_tasks(
     if not found.tasks:
         console.print("no tasks")
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("task", no_wrap=True, min_width=36)  # whole: it is what retry and cancel take
-    for name in ("job", "input", "status", "attempt", "error"):
-        table.add_column(name)
-    for task in found.tasks:
-        table.add_row(*_cells(task))
-    console.print(table)
+    show_table(
+        console,
+        ("task", "job", "input", "status", "attempt"),
+        [_cells(console, task) for task in found.tasks],
+        right=("attempt",),
+        notes=[printable(_error(task) or task.note or "") for task in found.tasks],
+    )
 
 
 @tasks.command()
 def show(task: Task, home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Show a task with its inputs, outputs, limits and all its attempts."""
-    found = control_client.task(*_found(task, home))
+    place, task_id = _found(task, home)
+    found = control_client.task(place, task_id)
     if as_json:
         typer.echo(found.model_dump_json())
         return
-    for name, value in _facts(found):
+    datasets = dataset_client.datasets(place, everything=True).datasets
+    names = {str(each.dataset_uuid): f"{each.producer}.{each.output_index}" for each in datasets}
+    for name, value in _facts(found, names):
         typer.echo(f"{name:<9} {printable(value)}")
     typer.echo()
     if found.attempts:
-        wide_console().print(_history(found.attempts))
+        _show_history(found.attempts)
     else:
         typer.echo(f"it has not started yet; trace why {found.task_id} says what it waits for")
 
@@ -80,7 +81,7 @@ def show(task: Task, home: HomeOption = None, as_json: JsonOption = False) -> No
 def logs(
     task: Task,
     attempt: Annotated[
-        int | None, typer.Option(min=1, max=2**31 - 1, help="Default: the newest.")
+        int | None, typer.Option(metavar="N", min=1, max=2**31 - 1, help="Default: the newest.")
     ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -122,11 +123,10 @@ def _found(task: str, home: Path | None) -> tuple[Home, UUID]:
     return place, control_client.find_task(place, task)
 
 
-def _cells(task: TaskStatus) -> tuple[str, ...]:
+def _cells(console: Console, task: TaskStatus) -> tuple[str, ...]:
     scope = scope_of(task.inputs[0]) if task.inputs else ""
-    job = f"{task.dag_name}.{task.job_name}"
-    error = escape(printable(_error(task)))
-    return str(task.task_id), job, escape(scope), _status(task), str(task.attempt), error
+    id, job = short_id(console, task.task_id), f"{task.dag_name}.{task.job_name}"
+    return id, job, escape(printable(scope)), _status(task), str(task.attempt)
 
 
 def _status(task: TaskStatus) -> str:
@@ -139,7 +139,7 @@ def _error(ended: TaskStatus | AttemptStatus) -> str:
     return f"[{ended.error_code}] {ended.error_message}" if ended.error_code else ""
 
 
-def _facts(task: TaskDetail) -> Iterator[tuple[str, str]]:
+def _facts(task: TaskDetail, names: dict[str, str]) -> Iterator[tuple[str, str]]:
     limits = task.limits
     yield "task", str(task.task_id)
     yield "job", f"{task.dag_name}.{task.job_name} ({limits.operator} on {limits.runtime})"
@@ -160,13 +160,20 @@ def _facts(task: TaskDetail) -> Iterator[tuple[str, str]]:
         yield "ended", f"{clock(task.completed_at)} UTC"
     if task.error_code:
         yield "error", _error(task)
+    if task.note:
+        yield "note", task.note
     counted = task.attempt - task.forgiven
     yield "attempts", f"{counted} of {limits.max_attempts}{_forgiven(task.forgiven)}"
     yield "limits", ", ".join(_limits(task))
     for given in task.inputs:
-        yield "input", f"{scope_of(given)} of {given['dataset_uuid']}"
+        yield "input", f"{scope_of(given)} of {_named(given['dataset_uuid'], names)}"
     for output in task.outputs:
-        yield "output", f"{output.name} ({output.dataset_uuid})"
+        yield "output", f"{_named(output.dataset_uuid, names)} ({output.name})"
+
+
+def _named(dataset_uuid: object, names: dict[str, str]) -> str:
+    """As DAG.JOB.OUTPUT; by its uuid when no version that is deployed has it."""
+    return names.get(str(dataset_uuid), str(dataset_uuid))
 
 
 def _forgiven(count: int) -> str:
@@ -185,30 +192,30 @@ def _limits(task: TaskDetail) -> Iterator[str]:
         yield f"{seconds(limits.max_queue_age_s)} in the queue"
 
 
-def _history(attempts: list[AttemptStatus]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in ("attempt", "worker", "started (UTC)", "took", "outcome", "log", "error"):
-        table.add_column(name)
-    for each in attempts:
-        took = (each.ended_at - each.started_at).total_seconds() if each.ended_at else None
-        table.add_row(
-            str(each.attempt),
-            escape(printable(each.worker_id)),
-            clock(each.started_at),
-            seconds(took),
-            each.outcome or "running",
-            "yes" if each.has_log else "-",
-            escape(printable(_error(each))),
-        )
-    return table
+def _show_history(attempts: list[AttemptStatus]) -> None:
+    show_table(
+        wide_console(),
+        ("attempt", "worker", "started (UTC)", "took", "outcome", "log"),
+        [_attempt(each) for each in attempts],
+        right=("attempt", "took"),
+        notes=[printable(_error(each)) for each in attempts],
+    )
+
+
+def _attempt(each: AttemptStatus) -> tuple[str, ...]:
+    took = (each.ended_at - each.started_at).total_seconds() if each.ended_at else None
+    return (
+        str(each.attempt),
+        escape(printable(each.worker_id)),
+        clock(each.started_at),
+        seconds(took),
+        each.outcome or "running",
+        "yes" if each.has_log else "-",
+    )
 
 
 def _log_line(line: dict[str, Any]) -> str:
-    """12:00:00.000 info     fetched blocks=10"""
-    level = str(line.get("level", ""))
-    shown = typer.style(f"{printable(level):<8}", fg=_COLOURS.get(level))
-    facts = [f"{key}={value}" for key, value in line.items() if key not in _OWN_PLACE]
-    said = printable(" ".join([str(line.get("event", "")), *facts]))
-    text = f"{printable(str(line.get('timestamp', '')))[11:23]:12} {shown} {said}"
+    timestamp, level, event = (str(line.get(key, "")) for key in ("timestamp", "level", "event"))
+    facts = {key: value for key, value in line.items() if key not in _OWN_PLACE}
     exception = line.get("exception") or line.get("traceback")
-    return f"{text}\n{printable(str(exception))}" if exception else text
+    return log_line.render(timestamp, level, event, facts, exception)

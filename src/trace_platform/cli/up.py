@@ -104,7 +104,10 @@ def _detached(home: Home, env: Mapping[str, str]) -> None:
 
 def _settings(home: Home, env: Mapping[str, str]) -> Settings:
     from trace_platform.app.settings import load_settings
+    from trace_platform.operators.spark.master import check_master
 
+    for master in env.values():
+        check_master(master)  # it is the option that is wrong, and not the settings
     return load_settings(home, {**os.environ, **env})
 
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.options import HomeOption, JsonOption, existing_home, group
+from trace_platform.cli.words import instant
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trace_platform.app.query_users import QueryUsers
 
-users = typer.Typer(
-    help="Let others query, each with a token of their own, and decide who sees personal columns.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
+users = group(
+    "Let others query, each with a token of their own, and decide who sees personal columns."
 )
 Name = Annotated[str, typer.Argument(help="Lower-case letters, digits, '_' and '-'.")]
 Pii = Annotated[
@@ -66,13 +63,14 @@ def list_users(home: HomeOption = None, as_json: JsonOption = False) -> None:
     found = _existing(home).listing()
     if as_json:
         rows = [
-            {"name": each.name, "pii": list(each.pii), "since": _time(each.since)} for each in found
+            {"name": each.name, "pii": list(each.pii), "since": instant(each.since)}
+            for each in found
         ]
         typer.echo(json.dumps({"users": rows}))
         return
     width = max((len(each.name) for each in found), default=0)
     for each in found:
-        typer.echo(f"{each.name:<{width}}  token since {_time(each.since)}  {_sees(each.pii)}")
+        typer.echo(f"{each.name:<{width}}  token since {instant(each.since)}  {_sees(each.pii)}")
     if not found:
         typer.echo("nobody yet: the first start makes the owner's token")
 
@@ -92,20 +90,7 @@ def _sees(pii: list[str] | tuple[str, ...]) -> str:
     return f"sees personal columns of {'all datasets' if '*' in pii else ', '.join(sorted(pii))}"
 
 
-def _time(unix_s: float) -> str:
-    return datetime.fromtimestamp(int(unix_s), UTC).isoformat().replace("+00:00", "Z")
-
-
 def _existing(path: Path | None) -> QueryUsers:
-    """A wrong --home must not become an instance."""
-    from trace_platform.app.home import Home
     from trace_platform.app.query_users import QueryUsers
-    from trace_platform.domain.errors import SetupError
 
-    home = Home.at(path)
-    if not (home.root / "secrets").is_dir():
-        raise SetupError(
-            f"there is no instance at {home.root}",
-            hint="give its --home, or start one with `trace up`",
-        )
-    return QueryUsers(home)
+    return QueryUsers(existing_home(path))

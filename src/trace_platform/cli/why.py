@@ -19,7 +19,7 @@ def why(
     subject: Annotated[
         str,
         typer.Argument(
-            help="A task by its id or the beginning of it, a job as DAG.JOB, or a dataset by its"
+            help="A task by its id, its end or its beginning, a job as DAG.JOB, or a dataset by its"
             " name, its uuid or as DAG.JOB.OUTPUT."
         ),
     ],
@@ -38,7 +38,7 @@ def why(
 
 
 def _whole(home: Home, subject: str) -> str:
-    """A task's id from its beginning. What no task begins with may be a dataset's name."""
+    """A task's id from a part of it. What is no part of one may be a dataset's name."""
     if not control_client.looks_like_id(subject):
         return subject
     try:

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from trace_platform.cli.status import duration
 from trace_platform.domain.errors import BadInput
+from trace_platform.domain.figures import duration
 
 _NO_TERMINAL_WIDTH = 10_000
 
@@ -34,11 +34,13 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
 
 
+def roughly(number: int, estimated: bool) -> str:
+    """1,524 where it was counted, else ~1,524."""
+    return f"{'~' if estimated else ''}{number:,}"
+
+
 def seconds(value: float | None) -> str:
-    """'-' when there is none; fractions below a minute."""
-    if value is None:
-        return "-"
-    return duration(value) if value >= 60 else f"{max(value, 0.0):.1f}s"
+    return "-" if value is None else duration(value)
 
 
 def ago(moment: datetime | None) -> str:
@@ -49,6 +51,12 @@ def ago(moment: datetime | None) -> str:
 
 def clock(moment: datetime | None) -> str:
     return "-" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def instant(unix_s: float | None) -> str | None:
+    if unix_s is None:
+        return None
+    return datetime.fromtimestamp(int(unix_s), UTC).isoformat().replace("+00:00", "Z")
 
 
 def scope_of(update: dict[str, Any]) -> str:

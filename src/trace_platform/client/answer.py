@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import httpx
 
 from trace_platform.client.patience import Deadline
 from trace_platform.domain.errors import TraceError, Unavailable
-from trace_platform.wire.refusal import error_from
+from trace_platform.wire.refusal import QUERY_SERVICE
 
 _BUSY = (429, 503)
 
@@ -36,8 +36,8 @@ class Answer:
         except ValueError:
             return None
 
-    def header(self, name: str) -> str:
-        found = self._response.headers.get(name)
+    def header(self, name: str, otherwise: str | None = None) -> str:
+        found = self._response.headers.get(name, otherwise)
         if found is None:
             raise Unavailable(
                 f"the answer has no {name}: this is not Trace's query service",
@@ -49,9 +49,7 @@ class Answer:
         """What the service named; None when it answered what was asked."""
         if self._response.is_success:
             return None
-        named = error_from(self._response.status_code, self._problem())
-        detail = named.message + _fields(named.facts)
-        return type(named)(detail, hint=named.hint, **named.facts)
+        return QUERY_SERVICE.error(self._response.status_code, self.read())
 
     def read(self) -> bytes:
         return b"".join(self.chunks())
@@ -65,24 +63,6 @@ class Answer:
             for chunk in self._response.iter_bytes():
                 yield chunk
                 self._deadline.left_s()
-
-    def _problem(self) -> dict[str, Any]:
-        with named_errors(self._response.url, self._deadline):
-            self._response.read()
-        try:
-            body = self._response.json()
-        except ValueError:
-            return {}
-        return body if isinstance(body, dict) else {}
-
-
-def _fields(facts: dict[str, Any]) -> str:
-    """Of a request that is not valid: what is wrong with which field."""
-    wrong = facts.get("errors")
-    if not isinstance(wrong, list) or not all(isinstance(each, dict) for each in wrong):
-        return ""
-    said = [f"{each.get('field', '')}: {each.get('problem', '')}" for each in wrong]
-    return "".join(f"; {one.removeprefix('body.')}" for one in said)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from trace_platform.client.answer import Sink
 from trace_platform.client.connection import Connection
+from trace_platform.client.patience import Deadline
 from trace_platform.client.place import Place, local_place
 from trace_platform.client.result import Result
 from trace_platform.client.whole_file import whole_file
@@ -63,11 +64,12 @@ class Client:
     ) -> Result:
         """The rows of one SELECT; without a `limit` all of them, or QueryTooLarge.
 
-        `at`: a moment with its zone, or the id of a deploy; datasets are read as they were then.
+        `at`: a moment with its zone, or the id of a deploy, of a version of a DAG or of a
+        generation; datasets are read as they were then.
         `timeout` in seconds: after it, or on Ctrl-C, the query is stopped in the service too.
         """
         asked = {"sql": sql, "limit": limit, "at": at, "format": "arrow"}
-        with self._connection.ask(asked, timeout) as answer:
+        with self._connection.ask(asked, Deadline(timeout)) as answer:
             return Result.read(answer)
 
     def export(
@@ -79,10 +81,13 @@ class Client:
         at: str | None = None,
         timeout: float | None = None,
     ) -> QueryExport:
-        """The rows as a Parquet file at `path`: it appears whole and checked, or not at all."""
+        """The rows as a Parquet file at `path`: it appears whole and checked, or not at all.
+
+        `timeout` in seconds, for the query and for fetching the file.
+        """
         asked = {"sql": sql, "limit": limit, "at": at, "format": "parquet"}
         with whole_file(path) as file:
-            return save_export(self._connection, asked, file, timeout)
+            return save_export(self._connection, asked, file, Deadline(timeout))
 
     def datasets(self) -> list[DatasetSummary]:
         """What is published."""
@@ -126,13 +131,13 @@ def save_export(
     connection: Connection,
     query: Mapping[str, Any],
     sink: Sink,
-    timeout_s: float | None = None,
+    deadline: Deadline | None = None,
 ) -> QueryExport:
     """Run it, and fetch the file that it made."""
-    with connection.ask(query, timeout_s) as answer:
+    with connection.ask(query, deadline) as answer:
         export = QueryExport.model_validate_json(answer.read())
     digest = hashlib.sha256()
-    with connection.follow(export.link) as answer:
+    with connection.follow(export.link, deadline) as answer:
         for chunk in answer.chunks():
             digest.update(chunk)
             sink.write(chunk)

@@ -37,14 +37,14 @@ class Connection:
         self._http.close()
 
     @contextlib.contextmanager
-    def ask(self, query: Mapping[str, Any], timeout_s: float | None = None) -> Iterator[Answer]:
+    def ask(self, query: Mapping[str, Any], deadline: Deadline | None = None) -> Iterator[Answer]:
         """The answer, not read yet. Whoever leaves early, by Ctrl-C too, stops the query.
 
         `query` is a QueryRequest that the service checks; what is None is left out.
 
-        `timeout_s` is for all of it: waiting for a place, running, reading.
+        The deadline is for all of it: waiting for a place, running, reading.
         """
-        deadline = Deadline(timeout_s)
+        deadline = deadline or Deadline()
         patience = Patience(self._patience_s, deadline, self._on_wait)
         while True:
             # Another id for each try: the service's history tells them apart.
@@ -59,14 +59,15 @@ class Connection:
             patience.wait_or_raise(refusal, answer.retry_after_s)
 
     @contextlib.contextmanager
-    def follow(self, link: str) -> Iterator[Answer]:
+    def follow(self, link: str, deadline: Deadline | None = None) -> Iterator[Answer]:
         """What lies at a link that the service gave."""
         if not link.startswith("/") or link.startswith("//"):
             # The token goes to the service and to nobody else.
             raise Unavailable("the service named a place that is not its own")
-        patience = Patience(self._patience_s, Deadline(), self._on_wait)
+        deadline = deadline or Deadline()
+        patience = Patience(self._patience_s, deadline, self._on_wait)
         while True:
-            with self._send("GET", link) as answer:
+            with self._send("GET", link, deadline) as answer:
                 refusal = answer.error()
                 if refusal is None:
                     yield answer

@@ -1,7 +1,8 @@
-"""Where the query service is, and what opens it."""
+"""Where a service of an instance is, and what opens it."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import ssl
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from trace_platform.domain.errors import SetupError, Unavailable
 
-_NOT_RUNNING = "start it with `trace up`"
+NOT_RUNNING = "give its --home, or start it with `trace up`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +33,19 @@ class Place:
             ) from None
 
 
-def local_place(home: str | os.PathLike[str] | None = None) -> Place:
+def local_place(home: str | os.PathLike[str] | None = None, process: str = "query") -> Place:
     """Of the instance in that directory, else in TRACE_HOME, else in `.trace`, as its owner.
 
-    Read only: asking makes no instance.
+    Read only: asking makes no instance. Raise Unavailable when none runs in this very directory: a
+    copy of another has its port and its token.
     """
     root = Path(home or os.environ.get("TRACE_HOME") or ".trace").absolute()
     ca = root / "tls" / "ca.pem"
     try:
-        port = int(json.loads((root / "instance.json").read_text())["ports"]["query"])
+        port = int(json.loads((root / "instance.json").read_text())["ports"][process])
         token = (root / "secrets" / "user_token").read_text().strip()
     except (FileNotFoundError, NotADirectoryError):
-        raise _never_started(root) from None
+        raise _not_running(root) from None
     except PermissionError:
         raise SetupError(
             f"the instance at {root} is another user's",
@@ -51,12 +53,28 @@ def local_place(home: str | os.PathLike[str] | None = None) -> Place:
         ) from None
     except (ValueError, KeyError, TypeError):
         raise SetupError(
-            f"{root / 'instance.json'} names no port of the query", hint=_NOT_RUNNING
+            f"{root / 'instance.json'} names no port of the {process}", hint=NOT_RUNNING
         ) from None
-    if not ca.exists():
-        raise _never_started(root)
+    if not (ca.exists() and _runs(root, process)):
+        raise _not_running(root)
     return Place(f"https://localhost:{port}", token, ca)
 
 
-def _never_started(root: Path) -> Unavailable:
-    return Unavailable(f"there is no running instance at {root}", hint=_NOT_RUNNING)
+def _runs(root: Path, process: str) -> bool:
+    """Also while the supervisor starts that process again: whoever asks has patience."""
+    return any(_is_held(root / "run" / name) for name in ("supervisor.lock", f"{process}.ready"))
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def _not_running(root: Path) -> Unavailable:
+    return Unavailable(f"there is no running instance at {root}", hint=NOT_RUNNING)

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 from uuid import UUID
 
 from trace_platform.client.answer import Answer
@@ -13,9 +14,12 @@ from trace_platform.domain.errors import SetupError, Unavailable
 from trace_platform.wire.query import (
     DATASETS_HEADER,
     ELAPSED_HEADER,
+    MASKED_HEADER,
+    MOMENTS_HEADER,
     QUERY_ID_HEADER,
     ROWS_HEADER,
     TRUNCATED_HEADER,
+    QueryFacts,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +40,24 @@ class Facts:
     elapsed_ms: float
     # What was read, as NAME@VERSION.
     datasets: tuple[str, ...]
+    # What of it was not shown, as NAME.COLUMN.
+    masked: tuple[str, ...]
+    # What of it was read as it was then, as NAME@MOMENT.
+    moments: tuple[str, ...]
+
+    @classmethod
+    def told(cls, facts: QueryFacts) -> Facts:
+        """The same, of an answer that is JSON."""
+        read = facts.datasets
+        return cls(
+            facts.query_id,
+            facts.row_count,
+            facts.truncated,
+            facts.elapsed_ms,
+            tuple(f"{each.name}@{each.dataset_version}" for each in read),
+            tuple(f"{each.name}.{column}" for each in read for column in each.masked),
+            tuple(f"{each.name}@{each.at.isoformat()}" for each in read if each.at),
+        )
 
     @classmethod
     def of(cls, answer: Answer) -> Facts:
@@ -45,10 +67,16 @@ class Facts:
                 int(answer.header(ROWS_HEADER)),
                 answer.header(TRUNCATED_HEADER).lower() == "true",
                 float(answer.header(ELAPSED_HEADER)),
-                tuple(name.strip() for name in answer.header(DATASETS_HEADER).split(",") if name),
+                _listed(answer.header(DATASETS_HEADER)),
+                tuple(map(unquote, _listed(answer.header(MASKED_HEADER, "")))),
+                _listed(answer.header(MOMENTS_HEADER, "")),
             )
         except ValueError:
             raise Unavailable("the headers of the answer cannot be read") from None
+
+
+def _listed(header: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in header.split(",") if each)
 
 
 class Result:
@@ -105,8 +133,19 @@ class Result:
 
     @property
     def datasets(self) -> list[str]:
-        """What was read, as NAME@VERSION: naming it so reads the same again."""
+        """What was read, as NAME@VERSION: naming it so reads that generation again, with the rows
+        that it has by then."""
         return list(self._facts.datasets)
+
+    @property
+    def moments(self) -> list[str]:
+        """What of it was read as it was then, as NAME@MOMENT: its rows of that moment."""
+        return list(self._facts.moments)
+
+    @property
+    def masked(self) -> list[str]:
+        """What of it was not shown, as NAME.COLUMN: personal columns without a grant."""
+        return list(self._facts.masked)
 
     @property
     def truncated(self) -> bool:

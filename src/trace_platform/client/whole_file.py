@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
+from uuid import uuid4
 
 
 @contextlib.contextmanager
@@ -19,9 +20,10 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with target.open("wb") as stream:  # a pipe or a device has no whole
             yield stream
         return
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    # Of its own: others may write the same file now.
+    partial = target.with_name(f".{target.name}.{uuid4().hex}.partial")
     try:
-        with partial.open("wb") as file:
+        with partial.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -73,6 +73,7 @@ class ReadTable:
 
     columns: list[Column]
     first_block: int | None
+    origin_block: int | None = None  # the lowest that it ever had
 
 
 def tables_in(transaction: ArrowTransaction, versions: Sequence[UUID]) -> dict[UUID, ReadTable]:
@@ -81,11 +82,13 @@ def tables_in(transaction: ArrowTransaction, versions: Sequence[UUID]) -> dict[U
         return {}
     wanted = ", ".join(f"uuid '{version.hex}'" for version in versions)
     query = (
-        "SELECT dataset_version::text AS version, columns::text AS columns, first_block"
-        f" FROM hot_tables WHERE dataset_version IN ({wanted})"
+        "SELECT dataset_version::text AS version, columns::text AS columns, first_block,"
+        f" origin_block FROM hot_tables WHERE dataset_version IN ({wanted})"
     )
     return {
-        UUID(row["version"]): ReadTable(json.loads(row["columns"]), row["first_block"])
+        UUID(row["version"]): ReadTable(
+            json.loads(row["columns"]), row["first_block"], row["origin_block"]
+        )
         for batch in transaction.batches(query)
         for row in batch.to_pylist()
     }

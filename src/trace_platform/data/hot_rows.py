@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
+from trace_platform.data import staging
 from trace_platform.data.columns import copy_types
 from trace_platform.data.sync_queries import SyncTx, load_sync_queries
 from trace_platform.domain.errors import BadInput, IncompatibleSchema, Unavailable
@@ -121,7 +122,7 @@ def move_staged(tx: SyncTx, table: HotTable, staged: Staged, start: int, end: in
     )
     if tx.execute(sql.SQL(move).format(**facts), (parts,)).rowcount != rows:
         raise Unavailable("Postgres data crashed and lost rows that were staged")
-    _sql.drop_staging_table(tx, name=staged.name)
+    staging.drop_in(tx, staged.name)
 
 
 def read_hashes(tx: SyncTx, hashes: Staged) -> list[tuple[int, bytes]]:

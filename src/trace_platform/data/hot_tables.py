@@ -15,7 +15,7 @@ from uuid import UUID
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from trace_platform.data import alerts
+from trace_platform.data import alerts, staging
 from trace_platform.data.alerts import Alert
 from trace_platform.data.columns import columns_of
 from trace_platform.data.connection import DataConnection
@@ -100,6 +100,12 @@ class HotWriter:
             )
         return min(map(_extent, found), key=lambda e: -1 if e.last_block is None else e.last_block)
 
+    def origin(self) -> int | None:
+        """The lowest block that was ever written, also where it has left the tables since."""
+        with self._connection.transaction() as tx:
+            origin: int | None = _sql.origin(tx, versions=self._versions)
+        return origin
+
     def hashes(self, start: int, end: int) -> list[tuple[int, bytes]]:
         """The known hashes of blocks `start` to `end`, newest first."""
         with self._connection.transaction() as tx:
@@ -136,7 +142,7 @@ class HotWriter:
                 alerts.record_in(tx, alert, self.database)
 
     def sizes(self) -> dict[UUID, tuple[int | None, int]]:
-        """By table: its first block, and how many rows it has as of when Postgres last counted."""
+        """By table: its first block, and about how many rows it has."""
         with self._connection.transaction() as tx:
             rows = _sql.sizes(tx, versions=self._versions)
         return {row["dataset_version"]: (row["first_block"], row["rows"]) for row in rows}
@@ -163,7 +169,7 @@ class HotWriter:
 
     def discard(self, staged: Staged) -> None:
         with self._connection.transaction() as tx:
-            _sql.drop_staging_table(tx, name=staged.name)
+            staging.drop_in(tx, staged.name)
 
     def close(self) -> None:
         self._connection.close()

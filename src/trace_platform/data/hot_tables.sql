@@ -18,6 +18,9 @@ SELECT dataset_version, first_block, last_block, announced_to, writer_task, writ
 UPDATE hot_tables SET writer_task = :task_id, writer_attempt = :attempt
  WHERE dataset_version = ANY(:versions);
 
+-- name: origin$
+SELECT min(origin_block) FROM hot_tables WHERE dataset_version = ANY(:versions);
+
 -- name: hashes
 SELECT block_number, block_hash FROM chain_hashes
  WHERE dataset_version = :version AND block_number BETWEEN :start AND :end
@@ -59,13 +62,16 @@ SELECT v, CASE WHEN again THEN 'invalidation' ELSE 'event' END, first, last, :re
 
 -- name: move_extents!
 UPDATE hot_tables h
-   SET first_block = e.first_block, last_block = e.last_block, announced_to = e.announced_to
+   SET first_block = e.first_block, last_block = e.last_block, announced_to = e.announced_to,
+       origin_block = least(h.origin_block, e.first_block)
   FROM unnest(:versions::uuid[], :first::bigint[], :last::bigint[], :announced::bigint[])
        AS e (dataset_version, first_block, last_block, announced_to)
  WHERE h.dataset_version = e.dataset_version;
 
 -- name: sizes
-SELECT h.dataset_version, h.first_block, greatest(c.reltuples, 0)::bigint AS rows
+-- Rows as they were written and deleted; after a crash, which forgets that, as of the last vacuum.
+SELECT h.dataset_version, h.first_block,
+       coalesce(nullif(pg_stat_get_live_tuples(c.oid), 0), greatest(c.reltuples, 0))::bigint AS rows
   FROM hot_tables h
   JOIN pg_class c ON c.oid = to_regclass('public.dataset_' || replace(h.dataset_version::text, '-', ''))
  WHERE h.dataset_version = ANY(:versions);
@@ -79,9 +85,6 @@ DELETE FROM hot_outbox WHERE id = ANY(:ids);
 
 -- name: make_staging_table$
 SELECT make_staging_table(:version::uuid, :task_id::uuid, :attempt::integer);
-
--- name: drop_staging_table$
-SELECT drop_staging_table(:name);
 
 -- name: differing_hash$
 -- The lowest block to be trimmed whose hash is not the expected one, or is not known.

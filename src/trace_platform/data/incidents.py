@@ -51,6 +51,11 @@ class Incidents:
     def is_open(self) -> bool:
         return self._open is not None
 
+    @property
+    def where(self) -> str | None:
+        """Of the one that is open, as it was begun."""
+        return None if self._open is None else self._open.rpartition(".")[0]
+
     def begin(
         self, where: str, severity: Severity, code: str, message: str, facts: Mapping[str, Any]
     ) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from trace_platform.data.arrow_connection import arrow_transaction
 from trace_platform.data.connection import DataConnection
 from trace_platform.data.database import DataDatabase
-from trace_platform.data.sync_queries import load_sync_queries
+from trace_platform.data.sync_queries import SyncTx, load_sync_queries
 
 _sql = load_sync_queries(__file__)
 _TASK = pa.field("spark_task", pa.int64(), nullable=False)
@@ -47,4 +47,8 @@ def seal(database: DataDatabase, name: str, rows_by_task: Mapping[int, int]) -> 
 
 def drop(database: DataDatabase, name: str) -> None:
     with DataConnection(database, "trace-staging") as connection, connection.transaction() as tx:
-        _sql.drop_staging_table(tx, name=name)
+        drop_in(tx, name)
+
+
+def drop_in(tx: SyncTx, name: str) -> None:
+    _sql.drop_staging_table(tx, name=name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from trace_platform.devchain import bloom
+from trace_platform.domain.evm_encoding import bloom_bits
 
 POPULATION = 6_000
 # One slot per value of an unsigned 16-bit draw.
@@ -27,13 +27,13 @@ class Account:
     @property
     def address_bits(self) -> int:
         if not self._address_bits:
-            self._address_bits = bloom.bits(self.raw)
+            self._address_bits = bloom_bits(self.raw)
         return self._address_bits
 
     @property
     def topic_bits(self) -> int:
         if not self._topic_bits:
-            self._topic_bits = bloom.bits(bytes(12) + self.raw)
+            self._topic_bits = bloom_bits(bytes(12) + self.raw)
         return self._topic_bits
 
 

@@ -13,9 +13,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from trace_platform.devchain import bloom
 from trace_platform.devchain.accounts import Account, Accounts
-from trace_platform.devchain.keccak import keccak256
+from trace_platform.domain.evm_encoding import bloom_bits, keccak256
 
 MAX_UINT256 = (1 << 256) - 1
 _EXTREMES = (0, 1, MAX_UINT256)
@@ -25,8 +24,8 @@ _TRANSFER_TOPIC = keccak256(b"Transfer(address,address,uint256)")
 _APPROVAL_TOPIC = keccak256(b"Approval(address,address,uint256)")
 TRANSFER = "0x" + _TRANSFER_TOPIC.hex()
 APPROVAL = "0x" + _APPROVAL_TOPIC.hex()
-_TRANSFER_BITS = bloom.bits(_TRANSFER_TOPIC)
-_APPROVAL_BITS = bloom.bits(_APPROVAL_TOPIC)
+_TRANSFER_BITS = bloom_bits(_TRANSFER_TOPIC)
+_APPROVAL_BITS = bloom_bits(_APPROVAL_TOPIC)
 
 
 class Draw(msgspec.Struct, frozen=True, gc=False):
@@ -129,7 +128,7 @@ def nft(who: Accounts, sender: Account, d: Draw) -> Call:
     to, token_id = _recipient(who, d), d.amount % 10_000
     word = f"{token_id:064x}"
     bits = who.nft.address_bits | _TRANSFER_BITS | sender.topic_bits | to.topic_bits
-    bits |= bloom.bits(bytes.fromhex(word))
+    bits |= bloom_bits(bytes.fromhex(word))
     log = Log(who.nft.hex, (TRANSFER, sender.topic, to.topic, "0x" + word), "0x", bits)
     data = f"0x23b872dd{sender.topic[2:]}{to.topic[2:]}{word}"
     return Call(who.nft, 0, data, 48_000 + d.gas % 30_000, (log,))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 
-from trace_platform.devchain import rlp
-from trace_platform.devchain.keccak import keccak256
+from trace_platform.domain.evm_encoding import encoded, keccak256
 
-EMPTY_TRIE = keccak256(rlp.encode(b""))
-EMPTY_OMMERS = keccak256(rlp.encode(()))
+EMPTY_TRIE = keccak256(encoded(b""))
+EMPTY_OMMERS = keccak256(encoded(()))
 # Prague: sha256 of no execution requests.
 EMPTY_REQUESTS = bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
 
@@ -45,43 +41,7 @@ class Header(msgspec.Struct, frozen=True, gc=False):
     requests_hash: bytes | None = None
 
     def encode(self) -> bytes:
-        return rlp.encode([field for field in msgspec.structs.astuple(self) if field is not None])
+        return encoded([field for field in msgspec.structs.astuple(self) if field is not None])
 
     def hash(self) -> bytes:
         return keccak256(self.encode())
-
-
-_BYTES_KEYS = {
-    "parent_hash": "parentHash",
-    "ommers_hash": "sha3Uncles",
-    "beneficiary": "miner",
-    "state_root": "stateRoot",
-    "transactions_root": "transactionsRoot",
-    "receipts_root": "receiptsRoot",
-    "logs_bloom": "logsBloom",
-    "extra_data": "extraData",
-    "mix_hash": "mixHash",
-    "nonce": "nonce",
-    "withdrawals_root": "withdrawalsRoot",
-    "parent_beacon_root": "parentBeaconBlockRoot",
-    "requests_hash": "requestsHash",
-}
-_INT_KEYS = {
-    "difficulty": "difficulty",
-    "number": "number",
-    "gas_limit": "gasLimit",
-    "gas_used": "gasUsed",
-    "timestamp": "timestamp",
-    "base_fee": "baseFeePerGas",
-    "blob_gas_used": "blobGasUsed",
-    "excess_blob_gas": "excessBlobGas",
-}
-
-
-def from_rpc(block: Mapping[str, Any]) -> Header:
-    """The header inside a node's JSON answer, so that its hash can be recomputed."""
-    fields: dict[str, Any] = {
-        name: bytes.fromhex(block[key][2:]) for name, key in _BYTES_KEYS.items() if block.get(key)
-    }
-    fields |= {name: int(block[key], 16) for name, key in _INT_KEYS.items() if block.get(key)}
-    return Header(**fields)

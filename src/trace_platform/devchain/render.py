@@ -10,12 +10,12 @@ from hashlib import blake2b
 
 import msgspec
 
-from trace_platform.devchain import rlp, seal
+from trace_platform.devchain import seal
 from trace_platform.devchain.accounts import Accounts
 from trace_platform.devchain.activity import Log
 from trace_platform.devchain.content import BLOB_GAS, Content, Tx
 from trace_platform.devchain.header import Header
-from trace_platform.devchain.keccak import keccak256
+from trace_platform.domain.evm_encoding import encoded, keccak256
 
 # A block's excess blob gas is always 0, and so the blob price is the protocol's minimum.
 BLOB_GAS_PRICE = 1
@@ -207,7 +207,7 @@ def _created(tx: Tx) -> str:
 
 def created_address(tx: Tx) -> str:
     """Of the contract that a transaction without a recipient makes."""
-    return f"0x{keccak256(rlp.encode((tx.sender.raw, tx.nonce)))[12:].hex()}"
+    return f"0x{keccak256(encoded((tx.sender.raw, tx.nonce)))[12:].hex()}"
 
 
 def _blob_fields(tx: Tx) -> str:

@@ -6,10 +6,10 @@ from hashlib import blake2b
 
 import msgspec
 
-from trace_platform.devchain import bloom
 from trace_platform.devchain.accounts import Account, Accounts
 from trace_platform.devchain.content import BLOB_GAS, Content
 from trace_platform.devchain.header import EMPTY_OMMERS, EMPTY_REQUESTS, EMPTY_TRIE, Header
+from trace_platform.domain.evm_encoding import BLOOM_BYTES
 
 GENESIS_TIME_S = 1_700_000_000
 BLOCK_SPACING_S = 12
@@ -41,7 +41,7 @@ def seal(content: Content, parent_hash: bytes, limit: int, accounts: Accounts) -
         state_root=content.derive(b"state"),
         transactions_root=_root(content, b"transactions"),
         receipts_root=_root(content, b"receipts"),
-        logs_bloom=bits.to_bytes(bloom.BYTES, "big"),
+        logs_bloom=bits.to_bytes(BLOOM_BYTES, "big"),
         difficulty=0,
         number=content.number,
         gas_limit=limit,

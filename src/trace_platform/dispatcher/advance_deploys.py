@@ -8,8 +8,9 @@ from trace_platform.dispatcher.build_stage import build_stage
 from trace_platform.dispatcher.cut_over import cut_over
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import dags, deploys, generations
+from trace_platform.state import dags, deploys, generations, tasks
 from trace_platform.state.deploys import Ended
+from trace_platform.state.generations import Unfinished
 
 log = structlog.get_logger()
 
@@ -36,9 +37,7 @@ async def _end(state: Database, deploy: Row) -> int:
         # Looked at again: nothing is routed now, so nothing can come of what is done.
         left = await generations.unfinished(tx, deploy["building"])
         if left.failed:
-            error = f"task {left.failed_task_id} of it failed"
-            if left.failed > 1:
-                error += f", and {left.failed - 1} more"
+            error = await _reason(tx, left)
             await give_up(tx, deploy, "Failed", error)
         elif left.done and held["waiting"]:
             await build_stage(tx, held, held["waiting"])
@@ -53,6 +52,17 @@ async def _end(state: Database, deploy: Row) -> int:
     else:
         log.info("deploy_cut_over", **facts)
     return 1
+
+
+async def _reason(tx: Tx, left: Unfinished) -> str:
+    assert left.failed_task_id is not None
+    task = await tasks.get(tx, left.failed_task_id)
+    more = f" (and {left.failed - 1} more)" if left.failed > 1 else ""
+    error = f"task {left.failed_task_id} of it failed{more}"
+    if task is None or task["error_code"] is None:
+        return error
+    said = (task["error_message"] or "").partition("\n")[0]
+    return f"{error}: [{task['error_code']}] {said[:500]}"
 
 
 async def give_up(tx: Tx, deploy: Row, status: Ended, error: str) -> None:

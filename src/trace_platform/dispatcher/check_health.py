@@ -7,8 +7,8 @@ from uuid import UUID
 
 from trace_platform.dispatcher.list_queues import job_queues
 from trace_platform.dispatcher.list_sources import state_of
-from trace_platform.dispatcher.words import duration, tasks
 from trace_platform.domain.cron import overdue_at
+from trace_platform.domain.figures import count, duration
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
@@ -53,14 +53,15 @@ def _queue_depth(queues: list[JobQueue]) -> HealthRule:
         firing=depth > MAX_QUEUE_DEPTH,
         value=depth,
         limit=MAX_QUEUE_DEPTH,
-        text=f"{tasks(depth)} ready for {runtime}" if depth else "nothing waits",
+        text=f"{count(depth, 'task')} ready for {runtime}" if depth else "nothing waits",
     )
 
 
 def _failure_rate(ends: Row) -> HealthRule:
     rate = ends["failed"] / ends["ended"] if ends["ended"] else 0.0
     enough = ends["ended"] >= MIN_ENDED
-    text = f"{ends['failed']:,} of {tasks(ends['ended'])} failed that ended within 15 minutes"
+    ended = count(ends["ended"], "task")
+    text = f"{ends['failed']:,} of {ended} failed that ended within 15 minutes"
     return HealthRule(
         code="failure_rate",
         firing=enough and rate > MAX_FAILURE_RATE,
@@ -162,7 +163,7 @@ def free_slots(workers: list[Row], runtime: str) -> int:
 
 def _full(runtime: str, waiting: int, workers: list[Row]) -> str:
     alive = sum(worker["runtime"] == runtime for worker in workers)
-    wait = f"{tasks(waiting)} of {runtime} wait{'s' if waiting == 1 else ''}"
+    wait = f"{count(waiting, 'task')} of {runtime} wait{'s' if waiting == 1 else ''}"
     if not alive:
         return f"{wait}, and no worker is alive"
     return f"{wait}, and {'its worker is' if alive == 1 else f'all {alive} workers are'} full"

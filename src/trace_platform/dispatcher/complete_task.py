@@ -25,6 +25,7 @@ from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import datasets, events, invalidations, tasks
+from trace_platform.state.datasets import Covered
 from trace_platform.state.tasks import Ending
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.task import CompleteRequest, CompleteResponse, DatasetEvent, OutputCommit
@@ -251,10 +252,12 @@ async def _commit(tx: Tx, task: Row, verified: Verified) -> Committed:
         if manifest is None:
             await datasets.advance_cursor(tx, output)
             continue
-        partition_id = await datasets.commit_partition(tx, output, manifest, task)
-        if partition_id is not None:
-            generation = (output.dataset_uuid, output.dataset_version)
-            committed[generation, manifest.partition_key] = partition_id
+        partition = await datasets.commit_partition(tx, output, manifest, task)
+        if isinstance(partition, Covered):
+            await tasks.note(tx, task, f"covered by {partition.by}")
+            continue
+        generation = (output.dataset_uuid, output.dataset_version)
+        committed[generation, manifest.partition_key] = partition
     return committed
 
 
@@ -290,6 +293,7 @@ def _ending(request: CompleteRequest) -> Ending:
         error_code=None if done else request.error_code,
         error_message=None if done else request.error_message,
         retryable=request.retryable,
+        retry_after_s=request.retry_after_s,
         interrupted=request.interrupted,
         has_log=request.has_log,
     )

@@ -7,7 +7,7 @@ from uuid import UUID
 from trace_platform.dispatcher.judge_datasets import judge_datasets
 from trace_platform.dispatcher.list_datasets import entry_fields
 from trace_platform.dispatcher.list_partitions import list_partitions
-from trace_platform.dispatcher.query_columns import committed_columns
+from trace_platform.dispatcher.query_columns import known_columns, query_columns
 from trace_platform.dispatcher.show_dataset import list_generations, show_dataset
 from trace_platform.dispatcher.survey_datasets import survey_datasets
 from trace_platform.dispatcher.trace_lineage import trace_lineage
@@ -37,8 +37,9 @@ async def summarize_datasets(state: Database, org_id: UUID) -> DatasetList:
         summaries.append(
             DatasetSummary(
                 **{field: entry[field] for field in same},
-                columns=committed_columns(described[version]),
+                columns=query_columns(known_columns(described[version])),
                 row_count=entry["rows"],
+                rows_estimated=entry["rows_estimated"],
                 description=row["metadata"].get("description"),
                 pii=described[version]["pii"],
             )
@@ -57,7 +58,7 @@ async def dataset_page(state: Database, bucket: str, org_id: UUID, named: str) -
     async with overview.snapshot(state) as tx:
         described = await query_datasets.described(tx, org_id, [version])
     return DatasetPage(
-        columns=committed_columns(described[version]),
+        columns=query_columns(known_columns(described[version])),
         # Where its rows lie is nothing for those who only query.
         detail=detail.model_copy(update={"location": "", "table": None}),
         versions=(await list_generations(state, org_id, label)).versions,

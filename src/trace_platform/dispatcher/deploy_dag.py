@@ -17,6 +17,7 @@ from trace_platform.dispatcher.find_change import publish_metadata
 from trace_platform.dispatcher.plan_dag import plan_in
 from trace_platform.dispatcher.read_dag import read_dag
 from trace_platform.dispatcher.refuse_cycles import refuse_cycles
+from trace_platform.dispatcher.refuse_unknown_pii import refuse_unknown_pii
 from trace_platform.domain.errors import DatasetInUse, DeployInProgress, InvalidDag, StalePlan
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
@@ -132,6 +133,7 @@ async def _install(tx: Tx, org_id: UUID, dag: Dag, yaml: str) -> Installed:
         for name in dag.publish
     }
     await dags.set_publishes(tx, version, published)
+    await refuse_unknown_pii(tx, dag, version)
     return Installed(version, new, added)
 
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from trace_platform.dispatcher.refuse_unknown_dag import check_known, refuse_unknown_dag
 from trace_platform.dispatcher.task_payload import task_payloads
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
@@ -28,7 +29,7 @@ async def dag_status(
     async with overview.snapshot(state) as tx:
         jobs = await dags.active_jobs(tx, org_id, dag_name)
         if not jobs:
-            raise NotFound(f"there is no DAG '{dag_name}'", hint="trace deploy FILE")
+            await refuse_unknown_dag(tx, org_id, dag_name)
         as_of, routing = await overview.routing(tx, org_id, dag_name)
         counts = await tasks.counts(tx, org_id, dag_name, since)
         held = await datasets.published(tx, org_id, dag_name)
@@ -62,18 +63,31 @@ async def list_tasks(
 ) -> TaskList:
     async with state.transaction() as tx:
         rows = await tasks.listing(tx, org_id, dag_name, job_name, status, limit)
+        if not rows:
+            await check_known(tx, org_id, dag_name, job_name)
     return TaskList(tasks=[TaskStatus(**row) for row in rows])
 
 
 async def tasks_like(state: Database, org_id: UUID, prefix: str, limit: int) -> TaskList:
     """The tasks whose id begins with these hexadecimal digits."""
-    digits = prefix.replace("-", "").lower()
-    if len(digits) > 32:
-        raise BadInput(f"'{prefix}' is longer than an id")
+    digits = _digits(prefix)
     first, last = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
     async with state.transaction() as tx:
         rows = await overview.tasks_between(tx, org_id, first, last, limit)
     return TaskList(tasks=[TaskStatus(**row) for row in rows])
+
+
+async def tasks_ending(state: Database, org_id: UUID, suffix: str, limit: int) -> TaskList:
+    async with state.transaction() as tx:
+        rows = await overview.tasks_ending(tx, org_id, _digits(suffix), limit)
+    return TaskList(tasks=[TaskStatus(**row) for row in rows])
+
+
+def _digits(part: str) -> str:
+    digits = part.replace("-", "").lower()
+    if len(digits) > 32:
+        raise BadInput(f"'{part}' is longer than an id")
+    return digits
 
 
 async def fetch_task(state: Database, bucket: str, task_id: UUID) -> FetchResponse:

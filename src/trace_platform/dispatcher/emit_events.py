@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from uuid import UUID
 
+from trace_platform.dispatcher.find_dataset import find_dataset
 from trace_platform.dispatcher.refuse_held import refuse_held
 from trace_platform.domain.errors import UnknownDataset
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import datasets, events, generations
+from trace_platform.state import events, generations
 from trace_platform.wire.control import EmitRequest
-
-# Names that an error shows, and those that are looked through for one that is alike.
-_SHOWN, _MOST_NAMES = 20, 10_000
 
 
 async def emit_events(state: Database, org_id: UUID, request: EmitRequest) -> int:
@@ -37,18 +33,3 @@ async def emit_events(state: Database, org_id: UUID, request: EmitRequest) -> in
         return await events.record(
             tx, [identity | event.model_dump(mode="json") for event in request.events]
         )
-
-
-async def find_dataset(tx: Tx, org_id: UUID, named: str) -> Row:
-    """By published name, by uuid, or as DAG.JOB and DAG.JOB.OUTPUT."""
-    found = await datasets.find(tx, org_id, named)
-    if found is None:
-        known = await datasets.names(tx, org_id, _MOST_NAMES)
-        near = difflib.get_close_matches(named, known, n=1)
-        meant = f"did you mean {near[0]}? " if near else ""
-        shown = ", ".join(known[:_SHOWN]) or "none yet"
-        raise UnknownDataset(
-            f"there is no dataset '{named}'",
-            hint=f"{meant}published: {shown}; or name an output as DAG.JOB or DAG.JOB.OUTPUT",
-        )
-    return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from uuid import UUID
 
 from trace_platform.dispatcher.explain_dataset import explain_dataset
 from trace_platform.dispatcher.explain_job import explain_job
 from trace_platform.dispatcher.explain_task import explain_task
+from trace_platform.dispatcher.find_dataset import MOST_NAMES
+from trace_platform.domain.alike import meant
 from trace_platform.domain.errors import BadInput
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
@@ -15,9 +16,6 @@ from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import datasets, overview
 from trace_platform.wire.control import Why
 from trace_platform.wire.dataset import DatasetWhy
-
-# Of names that are looked through for one that is alike.
-_MOST_NAMES = 10_000
 
 
 async def explain(
@@ -40,12 +38,11 @@ async def explain(
 
 
 async def _unknown(tx: Tx, org_id: UUID, subject: str) -> BadInput:
-    known = await datasets.names(tx, org_id, _MOST_NAMES)
-    near = difflib.get_close_matches(subject, known, n=1)
-    meant = f"did you mean {near[0]}? " if near else ""
+    known = await datasets.names(tx, org_id, MOST_NAMES)
+    ways = "give a task's id, a job as DAG.JOB, or a dataset's name"
     return BadInput(
         f"'{subject}' is neither a task, nor a job, nor a dataset",
-        hint=f"{meant}give a task's id, a job as DAG.JOB, or a dataset's name",
+        hint=f"{meant(subject, known)} {ways}".lstrip(),
     )
 
 

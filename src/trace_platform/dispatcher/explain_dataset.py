@@ -7,7 +7,7 @@ from uuid import UUID
 
 from trace_platform.dispatcher.judge_datasets import judge_datasets, max_age_of
 from trace_platform.dispatcher.survey_datasets import dataset_label, survey_datasets
-from trace_platform.dispatcher.words import duration
+from trace_platform.domain.figures import duration
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.wire.dataset import DatasetReason, DatasetState, DatasetWhy
 

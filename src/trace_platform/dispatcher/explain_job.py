@@ -16,7 +16,7 @@ from trace_platform.dispatcher.wait_reasons import (
     pressure_reason,
     start_reasons,
 )
-from trace_platform.dispatcher.words import duration
+from trace_platform.domain.figures import duration
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import overview
@@ -28,7 +28,7 @@ async def explain_job(
 ) -> Why:
     job = await find_job(tx, org_id, dag_name, job_name)
     inputs = [LastEvent(**row) for row in await overview.inputs_of_job(tx, job["id"])]
-    rows = await overview.outputs_of_job(tx, org_id, dag_name, job_name)
+    rows = await overview.newest_outputs(tx, org_id, dag_name, job_name)
     outputs = [LastEvent(**row) for row in rows]
     name = f"{dag_name}.{job_name}"
     if job["runtime"] is None:

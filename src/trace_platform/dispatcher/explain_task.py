@@ -12,7 +12,7 @@ from trace_platform.dispatcher.wait_reasons import (
     look_around,
     start_reasons,
 )
-from trace_platform.dispatcher.words import duration, tasks
+from trace_platform.domain.figures import count, duration
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import overview
@@ -55,7 +55,7 @@ def _ended(task: Row) -> Reason:
         return Reason(
             code="completed",
             text=f"it completed {_ago(task, 'completed_at')}, in attempt {task['attempt']}"
-            f" by {task['worker_id']}",
+            f" by {task['worker_id']}" + (f": {task['note']}" if task["note"] else ""),
         )
     if task["status"] == "Canceled":
         return Reason(
@@ -109,10 +109,11 @@ def _waiting(task: Row, around: Surroundings, place: Place | None) -> Iterator[R
         yield _deferred(around)
         return
     yield from start_reasons(around)
+    ahead = count(place.ahead, "task")
     yield Reason(
         code="in_line",
         text=f"among the ready tasks of {around.name} it is number {place.in_job:,} of"
-        f" {place.of_job:,}; {tasks(place.ahead)} of its organisation {_go(place.ahead)} before it",
+        f" {place.of_job:,}; {ahead} of its organisation {_go(place.ahead)} before it",
     )
     yield Reason(
         code="wake_up",
@@ -131,7 +132,8 @@ def _deferred(around: Surroundings) -> Reason:
     pressure = around.queue.pressure
     limits = "the pressure on it is gone: it is about to be announced"
     if pressure:
-        limits = f"{tasks(around.queue.ready)} of it are ready, and {around.queue.deferred:,} wait"
+        ready = count(around.queue.ready, "task")
+        limits = f"{ready} of it are ready, and {around.queue.deferred:,} wait"
     return Reason(
         code="deferred",
         text=f"it waits in Postgres until the queue of {around.name} is shorter; {limits}",

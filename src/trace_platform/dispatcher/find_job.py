@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
 from uuid import UUID
 
+from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import NotFound
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import dags, overview
-
-# More would be a page of names.
-_SHOWN = 20
 
 
 async def find_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> Row:
     """The deployed definition."""
     job = await dags.active_job(tx, org_id, dag_name, job_name)
     if job is None:
-        known = await overview.job_names(tx, org_id)
-        raise NotFound(
-            f"there is no job '{dag_name}.{job_name}'",
-            hint=_instead_of(f"{dag_name}.{job_name}", known),
-        )
+        raise _unknown(dag_name, job_name, await overview.job_names(tx, org_id))
     return job
 
 
-def _instead_of(name: str, known: list[str]) -> str:
+def _unknown(dag_name: str, job_name: str, known: list[str]) -> NotFound:
     if not known:
-        return "no DAG is deployed yet: trace deploy FILE"
-    near = difflib.get_close_matches(name, known, n=1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    shown = ", ".join(known[:_SHOWN])
-    more = f", and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return f"{meant}there are: {shown}{more}"
+        return NotFound(
+            f"there is no DAG '{dag_name}'", hint="no DAG is deployed yet: trace deploy FILE"
+        )
+    name = f"{dag_name}.{job_name}"
+    has_dag = any(each.startswith(f"{dag_name}.") for each in known)
+    return NotFound(
+        f"there is no job '{name}'" if has_dag else f"there is no DAG '{dag_name}'",
+        hint=instead(name, known, most=20),
+    )

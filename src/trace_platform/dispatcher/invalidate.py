@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
-from trace_platform.dispatcher.emit_events import find_dataset
-from trace_platform.domain.block_range import BlockRange
+from trace_platform.dispatcher.find_dataset import find_dataset
+from trace_platform.domain.block_range import MAX_BLOCK, BlockRange
 from trace_platform.domain.errors import BadInput, Conflict, Forbidden
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
@@ -19,8 +19,6 @@ from trace_platform.wire.task import Invalidation, InvalidScope
 NOTHING_UPSTREAM = "nothing upstream holds this range"
 # What attempts report has its identity from what it is about.
 _NAMESPACE = UUID("8f0a1c52-6d7e-4b3a-9c55-1e2f3a4b5c6d")
-# Beyond it no block lies: such a key is a name.
-_LAST_BLOCK = 2**62
 
 
 def range_of(scope: InvalidScope) -> BlockRange | None:
@@ -29,7 +27,8 @@ def range_of(scope: InvalidScope) -> BlockRange | None:
         return BlockRange(scope.start, scope.end)
     with suppress(BadInput):
         span = BlockRange.parse(scope.partition_key or "")
-        return span if span.end <= _LAST_BLOCK else None
+        # Beyond it no block lies: such a key is a name.
+        return span if span.end <= MAX_BLOCK else None
     return None
 
 

@@ -16,7 +16,7 @@ from trace_platform.dispatcher.list_queues import holds_by_job
 from trace_platform.dispatcher.list_sources import state_of
 from trace_platform.dispatcher.survey_datasets import JobKey, Survey, dataset_label, job_label
 from trace_platform.dispatcher.wait_reasons import hold_reasons
-from trace_platform.dispatcher.words import duration, tasks
+from trace_platform.domain.figures import count, duration
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import overview, registry, sources, staleness
 from trace_platform.state.staleness import Staleness
@@ -120,7 +120,7 @@ def _failures(name: str, work: Staleness, failed: dict[UUID, Row]) -> Iterator[F
     shown = [failed[task_id] for task_id in work.failed_task_ids if task_id in failed]
     for n, task in enumerate(shown):
         more = work.failed - len(shown)
-        others = f"; so did {tasks(more)} more" if more and n == len(shown) - 1 else ""
+        others = f"; so did {count(more, 'task')} more" if more and n == len(shown) - 1 else ""
         yield Found("blocked", name, _ended_badly(name, task, others))
 
 

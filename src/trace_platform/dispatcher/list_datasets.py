@@ -12,6 +12,9 @@ from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import overview, registry
 from trace_platform.wire.dataset import DatasetEntries, DatasetEntry, DatasetState
 
+# Of `registry.amounts`, what is said of every dataset.
+AMOUNT = ("partitions", "rows", "rows_estimated", "bytes")
+
 
 async def list_datasets(state: Database, org_id: UUID, *, everything: bool) -> DatasetEntries:
     """The published ones by name; with `everything` also outputs that are not."""
@@ -36,9 +39,6 @@ def entry_fields(row: Row, held: Row, state: DatasetState) -> dict[str, Any]:
     return {field: row[field] for field in same} | {
         "dataset": dataset_label(row),
         "producer": f"{row['dag_name']}.{row['job_name']}",
-        "partitions": held["partitions"],
-        # A table says itself how many rows it has.
-        "rows": held["rows"] if row["table_name"] is None else row["table_rows"] or 0,
-        "bytes": held["bytes"],
+        **{field: held[field] for field in AMOUNT},
         "state": state,
     }

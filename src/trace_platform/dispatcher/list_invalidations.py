@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from trace_platform.dispatcher.emit_events import find_dataset
+from trace_platform.dispatcher.find_dataset import find_dataset
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import invalidations

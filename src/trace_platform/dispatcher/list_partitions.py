@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from trace_platform.dispatcher.emit_events import find_dataset
-from trace_platform.dispatcher.show_dataset import find_generation
+from trace_platform.dispatcher.find_dataset import find_files
 from trace_platform.dispatcher.survey_datasets import dataset_label
 from trace_platform.domain.errors import BadInput
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.state import datasets, overview, registry
+from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.state import datasets, overview, query_datasets, registry
 from trace_platform.wire.dataset import DatasetFiles, Partition, PartitionFiles, Partitions
 
 _RANGE, _KEY = "range:", "key:"
@@ -30,10 +30,7 @@ async def list_partitions(
     generation unless `at` names another."""
     after_start, after_key = _place(after)
     async with overview.snapshot(state) as tx:
-        dataset = await find_dataset(tx, org_id, named)
-        version = dataset["current_version"]
-        if at is not None:
-            version = (await find_generation(tx, dataset, at))["dataset_version"]
+        dataset, version, cold_of = await find_files(tx, org_id, named, at)
         rows = await registry.partitions(
             tx, version, first, last, after_start, after_key, limit + 1
         )
@@ -41,6 +38,7 @@ async def list_partitions(
     return Partitions(
         dataset=dataset_label(dataset),
         dataset_version=version,
+        cold_of=cold_of,
         partitions=shown,
         next=_mark(shown[-1]) if len(rows) > limit else None,
     )
@@ -50,24 +48,32 @@ async def list_files(
     state: Database, org_id: UUID, named: str, at: str | None, after: str | None, limit: int
 ) -> DatasetFiles:
     """Every partition with its files, after the page before; of the current generation unless `at`
-    names another."""
+    names another. Raise BadInput for a table that has none."""
     after_start, after_key = _place(after)
     async with overview.snapshot(state) as tx:
-        dataset = await find_dataset(tx, org_id, named)
-        version = dataset["current_version"]
-        if at is not None:
-            version = (await find_generation(tx, dataset, at))["dataset_version"]
+        dataset, version, cold_of = await find_files(tx, org_id, named, at)
         count = await datasets.count_partitions(tx, version)
+        if not count and cold_of is None:
+            await _refuse_table(tx, org_id, dataset, version)
         rows = await datasets.partition_files(tx, version, after_start, after_key, limit + 1)
     shown = [PartitionFiles(**row) for row in rows[:limit]]
     return DatasetFiles(
         dataset=dataset_label(dataset),
         dataset_version=version,
+        cold_of=cold_of,
         current=version == dataset["current_version"],
         count=count,
         partitions=shown,
         next=_mark(shown[-1]) if len(rows) > limit else None,
     )
+
+
+async def _refuse_table(tx: Tx, org_id: UUID, dataset: Row, version: UUID) -> None:
+    if (await query_datasets.described(tx, org_id, [version]))[version]["is_table"]:
+        raise BadInput(
+            f"'{dataset_label(dataset)}' is a table in Postgres: it has no files",
+            hint="a dataset that compacts it has some: trace datasets list --all",
+        )
 
 
 def _mark(last: Partition | PartitionFiles) -> str:

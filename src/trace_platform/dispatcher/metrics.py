@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -10,9 +10,12 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from trace_platform.wire.dataset import GarbageItem
+from trace_platform.wire.task import Invalidation
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
+# From those of every day to those deeper than finality.
+_REWRITTEN_BLOCKS = (1, 2, 3, 5, 8, 16, 32, 64, 256, 1_024, 8_192)
 # From "at once" to "an hour in the queue".
 _WAITS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
 
@@ -32,6 +35,7 @@ _GAUGES = {
     "trace_dataset_max_age_seconds": "How old it may be.",
     "trace_outbox_rows": "Side effects that are owed.",
     "trace_outbox_lag_seconds": "How long the oldest of them is due.",
+    "trace_alerts": "Alerts of the last day, without incidents that have ended.",
     "trace_workers": "Workers that are alive.",
     "trace_worker_slots": "Their slots, busy and free.",
 }
@@ -47,12 +51,12 @@ class Sample:
 
 
 class Metrics:
-    """A registry of its own. The gauges are replaced as a whole by each measurement, so a job that
-    vanished takes its figures along."""
+    """A registry of its own. The gauges that are measured together are replaced as a whole by each
+    measurement, so a job that vanished takes its figures along."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._samples: list[Sample] = []
+        self._samples: dict[str, list[Sample]] = {}
         self._registry.register(_Measured(self))
         self._waits = Histogram(
             "trace_task_queued_to_start_seconds",
@@ -75,6 +79,14 @@ class Metrics:
         self._rewrites = Counter(
             "trace_range_rewrites",
             "Parts of tables that running attempts rewrote, one per table: reorgs.",
+            ["dag", "job"],
+            registry=self._registry,
+        )
+        self._rewritten_blocks = Histogram(
+            "trace_range_rewrite_blocks",
+            "How many blocks were rewritten at once, all tables as one: of a reorg, its depth.",
+            ["dag", "job"],
+            buckets=_REWRITTEN_BLOCKS,
             registry=self._registry,
         )
         self._garbage = Counter(
@@ -104,21 +116,25 @@ class Metrics:
         for status in statuses:
             self._ends.labels(status).inc()
 
-    def ranges_rewritten(self, count: int) -> None:
-        self._rewrites.inc(count)
+    def ranges_rewritten(self, dag: str, job: str, ranges: Sequence[Invalidation]) -> None:
+        self._rewrites.labels(dag, job).inc(len(ranges))
+        # A reorg rewrites the same blocks of every table.
+        for start, end in {(each.start, each.end) for each in ranges}:
+            if start is not None and end is not None:
+                self._rewritten_blocks.labels(dag, job).observe(end - start + 1)
 
     def garbage_deleted(self, items: Iterable[GarbageItem]) -> None:
         for item in items:
             self._garbage.labels(item.why).inc(item.objects)
             self._garbage_bytes.inc(item.bytes)
 
-    def measured(self, samples: Iterable[Sample]) -> None:
-        """What waits now; everything that was measured before is forgotten."""
-        self._samples = list(samples)
+    def measured(self, samples: Iterable[Sample], group: str = "state") -> None:
+        """How things are now; everything that was measured of the group before is forgotten."""
+        self._samples[group] = list(samples)
 
     @property
     def samples(self) -> list[Sample]:
-        return self._samples
+        return [sample for group in self._samples.values() for sample in group]
 
     def exposition(self) -> bytes:
         """As Prometheus reads it."""

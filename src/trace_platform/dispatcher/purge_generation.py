@@ -1,5 +1,5 @@
 """Generations that nobody needs any more are deleted, by hand: first what points at the files, then
-the files. Whoever is interrupted in between, the next purge or `prune_history` finishes it."""
+the files. Whoever is interrupted in between, the next purge or `finish_purges` finishes it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from uuid import UUID
 import structlog
 
 from trace_platform.data import janitor
-from trace_platform.dispatcher.emit_events import find_dataset
-from trace_platform.dispatcher.show_dataset import find_generation
+from trace_platform.dispatcher.find_dataset import find_dataset, find_generation
 from trace_platform.dispatcher.survey_datasets import dataset_label
 from trace_platform.domain.errors import BadInput, DatasetInUse, UnknownDataset
 from trace_platform.domain.prefix import generation_prefix
@@ -62,12 +61,12 @@ async def plan_purge(
 
 async def purge_generations(
     state: Database,
+    data: Database,
     store: ObjectStore,
     bucket: str,
     org_id: UUID,
     named: str,
     versions: Sequence[UUID],
-    data: Database | None = None,
 ) -> PurgeResponse:
     """Delete these generations of a dataset, with all outputs of its job. Raise DatasetInUse, with
     nothing deleted, when one of them is used. One that is gone already is no error."""
@@ -86,7 +85,7 @@ async def purge_generations(
             await registry.purge(tx, due)
     objects = 0
     for generation_id in ids:
-        objects += await _clean(state, store, bucket, generation_id, data)
+        objects += await _clean(state, data, store, bucket, generation_id)
     return PurgeResponse(
         dataset=dataset_label(dataset),
         purged=[row["dataset_version"] for row in rows],
@@ -94,19 +93,17 @@ async def purge_generations(
     )
 
 
-async def finish_purges(
-    state: Database, store: ObjectStore, bucket: str, data: Database | None = None
-) -> int:
+async def finish_purges(state: Database, data: Database, store: ObjectStore, bucket: str) -> int:
     """How many generations had data left of a purge that was interrupted."""
     async with state.transaction() as tx:
         found = await registry.unclean(tx, _AT_ONCE)
     for generation_id in found:
-        await _clean(state, store, bucket, generation_id, data)
+        await _clean(state, data, store, bucket, generation_id)
     return len(found)
 
 
 async def _clean(
-    state: Database, store: ObjectStore, bucket: str, generation_id: UUID, data: Database | None
+    state: Database, data: Database, store: ObjectStore, bucket: str, generation_id: UUID
 ) -> int:
     """How many objects were left of a purged generation. Marked after they are gone: a crash
     repeats the deletion, and never forgets it."""
@@ -118,9 +115,8 @@ async def _clean(
             bucket, output["org_id"], output["dataset_uuid"], output["dataset_version"]
         )
         deleted += await asyncio.to_thread(store.delete_prefix, place)
-        if data is not None:
-            async with data.transaction() as hot:
-                await janitor.drop_hot_table(hot, output["dataset_version"])
+        async with data.transaction() as hot:
+            await janitor.drop_hot_table(hot, output["dataset_version"])
     async with state.transaction() as tx:
         if await registry.mark_clean(tx, generation_id):
             log.info("generation_purged", generation=str(generation_id), objects=deleted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.wire.manifest import ManifestColumn
@@ -25,12 +25,27 @@ _NAMES = {
     "large_string": "VARCHAR",
     "binary": "BLOB",
     "large_binary": "BLOB",
+    "halffloat": "FLOAT",
+    "null": '"NULL"',
     "date32[day]": "DATE",
-    "timestamp[us]": "TIMESTAMP",
-    "timestamp[us, tz=UTC]": "TIMESTAMP WITH TIME ZONE",
+    "date64[ms]": "DATE",
+    "time32[s]": "TIME",
+    "time32[ms]": "TIME",
+    "time64[us]": "TIME",
+    "time64[ns]": "TIME_NS",
+    "timestamp[ns]": "TIMESTAMP_NS",
 }
-_DECIMAL = re.compile(r"decimal128\((\d+), (\d+)\)")
-_FIXED = re.compile(r"fixed_size_binary\[\d+\]")
+_PATTERNS = {
+    re.compile(r"decimal(?:32|64|128)\((\d+), (\d+)\)"): r"DECIMAL(\1,\2)",
+    re.compile(r"fixed_size_binary\[\d+\]"): "BLOB",
+    re.compile(r"timestamp\[(?:s|ms|us)\]"): "TIMESTAMP",
+    re.compile(r"timestamp\[(?:s|ms|us), tz=[^\]]+\]"): "TIMESTAMP WITH TIME ZONE",
+}
+_LIST = re.compile(r"(?:large_|fixed_size_)?list<(.*)>(?:\[\d+\])?")
+_NESTED = re.compile(r"(map|struct)<(.*)>")
+# A field of a struct: one whose name has signs of these types themselves cannot be told apart.
+_FIELD = re.compile(r"([^<>,:\"]+): (.*?)(?: not null)?")
+_DEPTH = {"<": 1, "(": 1, "[": 1, ">": -1, ")": -1, "]": -1}
 
 
 def query_columns(columns: Sequence[ManifestColumn]) -> list[QueryColumn] | None:
@@ -41,13 +56,54 @@ def query_columns(columns: Sequence[ManifestColumn]) -> list[QueryColumn] | None
     return [QueryColumn(name=name, type=kind) for name, kind in named if kind is not None]
 
 
-def committed_columns(described: Row) -> list[QueryColumn] | None:
-    """Of a row of `query_datasets.described`: what the commits say."""
-    said = described["columns"] or ()
-    return query_columns([ManifestColumn.model_validate(column) for column in said])
+def said_columns(described: Row) -> list[ManifestColumn]:
+    """Of a row of `query_datasets.described`: what the commits say. Empty: nothing yet."""
+    return [ManifestColumn.model_validate(column) for column in described["columns"] or ()]
+
+
+def known_columns(described: Row) -> list[ManifestColumn]:
+    """As `said_columns`; of a table what its writer says, if it does."""
+    return said_columns({"columns": described["table_columns"] or described["columns"]})
 
 
 def _name(arrow: str) -> str | None:
-    if found := _DECIMAL.fullmatch(arrow):
-        return f"DECIMAL({found[1]},{found[2]})"
-    return "BLOB" if _FIXED.fullmatch(arrow) else _NAMES.get(arrow)
+    if arrow in _NAMES:
+        return _NAMES[arrow]
+    for pattern, name in _PATTERNS.items():
+        if found := pattern.fullmatch(arrow):
+            return found.expand(name)
+    if found := _LIST.fullmatch(arrow):
+        inner = _fields(found[1])
+        return f"{inner[0][1]}[]" if inner is not None and len(inner) == 1 else None
+    if found := _NESTED.fullmatch(arrow):
+        return _map(found[2]) if found[1] == "map" else _struct(found[2])
+    return None
+
+
+def _map(arrow: str) -> str | None:
+    kinds = [_name(each.removesuffix(" not null")) for each in _parts(arrow)]
+    return f"MAP({kinds[0]}, {kinds[1]})" if len(kinds) == 2 and all(kinds) else None
+
+
+def _struct(arrow: str) -> str | None:
+    fields = [f'"{name}" {kind}' for name, kind in _fields(arrow) or ()]
+    return f"STRUCT({', '.join(fields)})" if fields else None
+
+
+def _fields(arrow: str) -> list[tuple[str, str]] | None:
+    """Names and types, when each of them can be told."""
+    found = [_FIELD.fullmatch(part) for part in _parts(arrow)]
+    named = [(each[1], _name(each[2])) for each in found if each is not None]
+    fields = [(name, kind) for name, kind in named if kind is not None]
+    return fields if len(fields) == len(found) else None
+
+
+def _parts(arrow: str) -> Iterator[str]:
+    """What the commas separate that are in no brackets."""
+    depth = start = 0
+    for at, sign in enumerate(arrow):
+        depth += _DEPTH.get(sign, 0)
+        if depth == 0 and arrow.startswith(", ", at):
+            yield arrow[start:at]
+            start = at + 2
+    yield arrow[start:]

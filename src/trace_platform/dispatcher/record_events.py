@@ -3,6 +3,7 @@ go."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -14,12 +15,18 @@ from trace_platform.domain.fence import Fence
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import datasets, events, invalidations, tasks
-from trace_platform.wire.task import DatasetEvent, EventsRequest
+from trace_platform.wire.task import DatasetEvent, EventsRequest, Invalidation
 
 Generation = tuple[UUID, UUID]
 
 
-async def record_events(state: Database, request: EventsRequest) -> int:
+# Hears of the ranges that a job rewrote, with the names of its DAG and its own.
+Rewrote = Callable[[str, str, Sequence[Invalidation]], None]
+
+
+async def record_events(
+    state: Database, request: EventsRequest, rewrote: Rewrote = lambda dag, job, ranges: None
+) -> int:
     """How many of them are new. Raise StaleFence when the attempt lost its task."""
     async with state.transaction() as tx:
         task = await tasks.hold_fence(tx, request.fence)
@@ -34,7 +41,9 @@ async def record_events(state: Database, request: EventsRequest) -> int:
         if request.invalidations and not task["superseded"]:
             rows = attempt_rows(task, request.invalidations)
             accepted += await invalidations.record(tx, rows)
-        return accepted
+    if request.invalidations:
+        rewrote(task["dag_name"], task["job_name"], request.invalidations)
+    return accepted
 
 
 def refuse_superseded(task: Row, fence: Fence) -> None:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import structlog
 
+from trace_platform.domain.figures import duration
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import holds, pressure
@@ -82,8 +83,8 @@ def room(job: JobLoad) -> int:
 def reason(job: JobLoad) -> str:
     """Why the jobs upstream are held, for people."""
     if job.max_age_s and _part(job.age_s, job.max_age_s) > _part(job.depth, job.max_depth):
-        waited = f"a task of {job.name} has waited {_seconds(job.age_s)}"
-        return f"{waited}, its limit is {_seconds(job.max_age_s)}"
+        waited = f"a task of {job.name} has waited {duration(job.age_s)}"
+        return f"{waited}, its limit is {duration(job.max_age_s)}"
     counted = pressure.TIMES * (job.max_depth or 0)
     depth = f"more than {counted:,}" if job.depth > counted else f"{job.depth:,}"
     return f"{job.name} has {depth} tasks queued, its limit is {job.max_depth:,}"
@@ -135,10 +136,6 @@ def _log_changes(levels: Levels) -> None:
         elif rank != job.from_rank:
             facts = {"depth": job.depth, "age_s": round(job.age_s, 1), "mode": job.mode}
             log.warning("pressure_rose", job=job.name, from_rank=rank, **facts)
-
-
-def _seconds(value: float) -> str:
-    return f"{value:,.1f}".removesuffix(".0") + " s"
 
 
 def _part(amount: float, limit: float | None) -> float:

@@ -6,23 +6,26 @@ with a moment what its readers saw then. A task's grant is a generation by itsel
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NoReturn
 from uuid import UUID
 
-from trace_platform.dispatcher.query_columns import committed_columns
+from trace_platform.dispatcher.find_dataset import MOST_NAMES, SHOWN
+from trace_platform.dispatcher.query_columns import known_columns, query_columns, said_columns
 from trace_platform.dispatcher.survey_datasets import dataset_label
+from trace_platform.domain.alike import alike, did_you_mean, listed
 from trace_platform.domain.errors import BadInput, GenerationPurged, NotFound, UnknownDataset
+from trace_platform.domain.moment import moment_or_id
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import datasets, overview, query_datasets
+from trace_platform.wire.manifest import ManifestColumn, schema_hash
 from trace_platform.wire.query import DatasetRef, ResolvedDataset, ResolveRequest, ResolveResponse
 
-# Names that an error shows, those that it may mean, and those that are looked through for them.
-_SHOWN, _ALIKE, _MOST_NAMES = 20, 3, 10_000
+# Of names that an error says may be meant.
+_ALIKE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,9 @@ async def resolve_datasets(
         }
         held = await query_datasets.held(tx, places, files=request.files)
     return ResolveResponse(
-        datasets=[_resolved(ref, rows[found[n].version], held[n]) for n, ref in enumerate(refs)]
+        datasets=[
+            _resolved(ref, found[n], rows[found[n].version], held[n]) for n, ref in enumerate(refs)
+        ]
     )
 
 
@@ -85,70 +90,75 @@ def _refuse_unclear(ref: DatasetRef) -> None:
 
 async def _find_pinned(tx: Tx, org_id: UUID, refs: Sequence[DatasetRef]) -> dict[int, _Found]:
     """By place, as far as there is such a thing: all but the names as they are now."""
-    placed = list(enumerate(refs))
-    found = {n: _Found(r.dataset_version) for n, r in placed if r.dataset_version is not None}
-    pins = {n: (r.name, r.version.lower()) for n, r in placed if r.name and r.version}
+    found: dict[int, _Found] = {}
+    pins: dict[int, tuple[str, str]] = {}
+    past: dict[int, tuple[str, datetime]] = {}
+    meant_by = await _meant_by(tx, org_id, [ref.at for ref in refs if ref.at])
+    for n, ref in enumerate(refs):
+        pin = meant_by[ref.at] if ref.at else ref.version and ref.version.lower()
+        if ref.dataset_version is not None:
+            found[n] = _Found(ref.dataset_version)
+        elif ref.name and isinstance(pin, datetime):
+            past[n] = ref.name, pin
+        elif ref.name and isinstance(pin, str):
+            pins[n] = ref.name, pin
     if pins:
         for n, meant in (await query_datasets.pinned(tx, org_id, pins)).items():
             if len(meant) > 1:
                 _refuse_ambiguous(*pins[n], len(meant))
             if meant:
                 found[n] = _Found(meant[0])
-    past = {n: (r.name, r.at) for n, r in placed if r.name and r.at}
+            elif refs[n].at:
+                _refuse_nothing(*pins[n])
     if past:
-        moments = await _moments(tx, org_id, [at for _, at in past.values()])
-        asked = {n: (name, moments[at]) for n, (name, at) in past.items()}
-        seen = await query_datasets.current_at(tx, org_id, asked)
-        found |= {n: _Found(version, asked[n][1]) for n, version in seen.items()}
+        seen = await query_datasets.current_at(tx, org_id, past)
+        found |= {n: _Found(version, past[n][1]) for n, version in seen.items()}
     return found
 
 
-async def _moments(tx: Tx, org_id: UUID, said: Sequence[str]) -> dict[str, datetime]:
-    """Each a moment with its zone, or the id of a deploy: when it took over."""
-    deploy_ids = {at: each for at in said if (each := _deploy_id(at)) is not None}
-    now, deploys = await query_datasets.moments(tx, org_id, list(deploy_ids.values()))
-    moments = {
-        at: _cut_over(deploy_ids[at], deploys.get(deploy_ids[at]))
-        if at in deploy_ids
-        else _moment(at)
-        for at in said
-    }
-    for at, moment in moments.items():
-        if moment > now:
+async def _meant_by(tx: Tx, org_id: UUID, said: Sequence[str]) -> dict[str, datetime | str]:
+    """Each a moment, also when a deploy or a version of a DAG took over; else what can only be the
+    id of a generation."""
+    if not said:
+        return {}
+    meant_by = {at: moment_or_id(at) for at in said}
+    ids = [each for each in meant_by.values() if isinstance(each, str)]
+    now, deploys = await query_datasets.moments(tx, org_id, ids)
+    for at, each in meant_by.items():
+        if isinstance(each, str) and each in deploys:
+            meant_by[at] = _cut_over(each, deploys[each])
+        elif isinstance(each, datetime) and each > now:
             raise BadInput(
                 f"{at} is in the future", hint=f"here it is {now.isoformat(timespec='seconds')}"
             )
-    return moments
+    return meant_by
 
 
-def _deploy_id(at: str) -> UUID | None:
-    try:
-        return UUID(at)
-    except ValueError:
-        return None
-
-
-def _cut_over(deploy_id: UUID, deploy: Row | None) -> datetime:
-    if deploy is None:
-        raise NotFound(f"there is no deploy {deploy_id}", hint="trace deploys shows what there is")
-    if deploy["status"] != "CutOver":
+def _cut_over(pin: str, deploys: Sequence[Row]) -> datetime:
+    """Of the deploy whose id begins so, or the last one of the version."""
+    took_over = [each for each in deploys if each["status"] == "CutOver"]
+    if not took_over:
         raise BadInput(
-            f"deploy {deploy_id} never took over: it is {deploy['status']}",
+            f"{pin} never took over: it is {deploys[-1]['status']}",
             hint="name one that is CutOver, or a moment",
         )
-    moment: datetime = deploy["ended_at"]
+    # The latest come last.
+    newest = {each["to_version"]: each["ended_at"] for each in took_over}
+    moments = {
+        each["ended_at"] if str(each["id"]).startswith(pin) else newest[each["to_version"]]
+        for each in took_over
+    }
+    if len(moments) > 1:
+        raise BadInput(f"{len(moments)} deploys begin with {pin}", hint="give more of the id")
+    moment: datetime = moments.pop()
     return moment
 
 
-def _moment(at: str) -> datetime:
-    example = "such as 2026-01-31T12:00:00Z, or the id of a deploy"
-    try:
-        moment = datetime.fromisoformat(at)
-    except ValueError:
-        raise BadInput(f"'{at}' is no moment", hint=f"write one in ISO 8601, {example}") from None
-    if moment.utcoffset() is None:
-        raise BadInput(f"'{at}' says no time zone", hint=f"write it with one, {example}")
-    return moment
+def _refuse_nothing(name: str, pin: str) -> NoReturn:
+    raise NotFound(
+        f"{pin} is no deploy, no version of a DAG and no generation of '{name}'",
+        hint=f"see `trace deploys`, or `trace datasets versions {name}`",
+    )
 
 
 def _refuse_ambiguous(name: str, pin: str, count: int) -> NoReturn:
@@ -172,12 +182,11 @@ async def _refuse_unknown(tx: Tx, org_id: UUID, ref: DatasetRef) -> NoReturn:
             name=ref.name,
             suggestions=[],
         )
-    known = await datasets.names(tx, org_id, _MOST_NAMES)
-    near = difflib.get_close_matches(ref.name.lower(), known, n=_ALIKE)
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    known = await datasets.names(tx, org_id, MOST_NAMES)
+    near = alike(ref.name.lower(), known, _ALIKE)
     raise UnknownDataset(
         f"there is no dataset '{ref.name}'",
-        hint=f"{meant}published: {', '.join(known[:_SHOWN]) or 'none yet'}",
+        hint=f"{did_you_mean(near)} published: {listed(known, SHOWN)}".lstrip(),
         name=ref.name,
         suggestions=near,
     )
@@ -203,16 +212,33 @@ def _refuse_unreadable(ref: DatasetRef, found: _Found, row: Row | None) -> None:
         )
 
 
-def _resolved(ref: DatasetRef, row: Row, held: Row) -> ResolvedDataset:
+def _resolved(ref: DatasetRef, found: _Found, row: Row, held: Row) -> ResolvedDataset:
+    said = said_columns(row)
     return ResolvedDataset(
         name=ref.name or row["name"],
         dataset_uuid=row["dataset_uuid"],
         dataset_version=row["version"],
-        columns=committed_columns(row),
+        at=found.moment,
+        columns=query_columns(said),
         files=held["files"],
         # A table says itself how many rows it has.
         row_count=row["table_rows"] or 0 if row["is_table"] else held["row_count"],
         table=row["is_table"],
-        mixed=held["mixed"],
+        mixed=held["mixed"] or _is_narrower(held, said),
         pii=row["pii"],
+        pii_missing=_missing(row, said),
     )
+
+
+def _is_narrower(held: Row, said: Sequence[ManifestColumn]) -> bool:
+    """Whether files that are all alike lack columns that the generation has by other commits."""
+    return bool(said) and held["schema_hash"] not in (None, schema_hash(said))
+
+
+def _missing(row: Row, said: Sequence[ManifestColumn]) -> list[str]:
+    """Only of what readers see now, and where all columns are said: of an older generation `pii`
+    names columns of others too, and a table may have more than its cold part."""
+    known = {column.name.lower() for column in (*said, *known_columns(row))}
+    if not row["is_current"] or not known or (row["is_table"] and not row["table_columns"]):
+        return []
+    return [column for column in row["pii"] if column.lower() not in known]

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from trace_platform.dispatcher.advance_deploys import give_up
 from trace_platform.dispatcher.cut_over import activate
+from trace_platform.dispatcher.refuse_unknown_dag import refuse_unknown_dag
 from trace_platform.domain.errors import (
     BadInput,
     Conflict,
@@ -30,8 +31,7 @@ async def roll_back(
         await dags.lock_deploys(tx, org_id)
         active = await dags.active_version(tx, org_id, dag_name)
         if active is None:
-            known = ", ".join(await dags.active_names(tx, org_id)) or "none yet"
-            raise NotFound(f"there is no DAG '{dag_name}'", hint=f"deployed: {known}")
+            await refuse_unknown_dag(tx, org_id, dag_name)
         repeated = await _repeated(tx, org_id, dag_name, active, request.instead_of)
         if repeated is not None:
             return repeated

@@ -40,8 +40,11 @@ async def route_invalidations(state: Database) -> int:
         if leads:
             await invalidations.merge(tx, leads)
         for lead, span, members in leads:
-            route = _have_read_again if lead["remade"] else _have_made_anew
-            await route(tx, _as_merged(lead, span, members), span)
+            merged = _as_merged(lead, span, members)
+            if lead["remade"]:
+                await _have_read_again(tx, merged, span)
+            else:
+                await _have_made_anew(tx, merged)
     return sum(len(members) for _, _, members in leads)
 
 
@@ -108,7 +111,7 @@ def _event(lead: Row, span: BlockRange | None) -> dict[str, Any]:
     }
 
 
-async def _have_made_anew(tx: Tx, lead: Row, span: BlockRange | None) -> None:
+async def _have_made_anew(tx: Tx, lead: Row) -> None:
     given = await producer_inputs(tx, lead)
     if not given:
         await _say_processed(tx, lead, NOTHING_UPSTREAM)

@@ -13,16 +13,18 @@ import structlog
 
 from trace_platform.dispatcher.advance_backfills import advance_backfills
 from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.api import Dispatcher
 from trace_platform.dispatcher.collect_garbage import Collecting, collect_garbage
 from trace_platform.dispatcher.contact import Contact
+from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.dispatcher.expire_correlations import expire_correlations
 from trace_platform.dispatcher.invoke_task import Calls, Invoking
 from trace_platform.dispatcher.loops import repeat
 from trace_platform.dispatcher.measure import measure
+from trace_platform.dispatcher.measure_alerts import measure_alerts
 from trace_platform.dispatcher.process_invalidations import close_invalidations
 from trace_platform.dispatcher.prune_history import prune_history
 from trace_platform.dispatcher.publish_outbox import Publishing, publish_outbox
+from trace_platform.dispatcher.purge_generation import finish_purges
 from trace_platform.dispatcher.reap_leases import reap_leases
 from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
 from trace_platform.dispatcher.relieve_pressure import relieve_pressure
@@ -113,8 +115,10 @@ class _Loops:
                 RECONCILE_EVERY_S,
             ),
             repeat("prune_history", self._prune, PRUNE_EVERY_S),
+            repeat("finish_purges", self._finish_purges, PRUNE_EVERY_S),
             repeat("collect_garbage", self._collect, tuning.garbage_interval_s),
             repeat("measure", self._measure, tuning.metrics_interval_s),
+            repeat("measure_alerts", self._measure_alerts, tuning.metrics_interval_s),
         ]
 
     def _repeat(self, name: str, verb: Verb) -> Coroutine[Any, Any, None]:
@@ -156,11 +160,11 @@ class _Loops:
         return changed if changed >= 100 else 0
 
     async def _prune(self) -> int:
+        return await prune_history(self._me.state, self._tuning.history_days)
+
+    async def _finish_purges(self) -> int:
         me = self._me
-        days = self._tuning.history_days
-        return await prune_history(
-            me.state, days, store=me.store, bucket=me.grants.bucket, data=me.data
-        )
+        return await finish_purges(me.state, me.data, me.store, me.grants.bucket)
 
     async def _collect(self) -> int:
         me, tuning = self._me, self._tuning
@@ -178,3 +182,6 @@ class _Loops:
 
     async def _measure(self) -> int:
         return await measure(self._me.state, self._me.org_id, self._me.metrics)
+
+    async def _measure_alerts(self) -> int:
+        return await measure_alerts(self._me.data, self._me.metrics)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trace_platform.dispatcher.api import Dispatcher, Secrets, create_app
+from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.claim_task import Grants
+from trace_platform.dispatcher.dispatcher import Dispatcher, Secrets
 from trace_platform.dispatcher.loops import Wake
 from trace_platform.dispatcher.metrics import Metrics
 from trace_platform.dispatcher.run_loops import Tuning, running_loops
@@ -43,6 +44,7 @@ async def serve(
     metrics = Metrics()
     me = Dispatcher(
         state=state,
+        data=data,
         store=store,
         grants=Grants(TaskTokens(signer), bucket, scratch_bucket, metrics.tasks_started),
         secrets=secrets,
@@ -51,7 +53,6 @@ async def serve(
         retry_base_s=tuning.retry_base_s,
         wake=Wake(),
         metrics=metrics,
-        data=data,
     )
     app = create_app(me)
     try:

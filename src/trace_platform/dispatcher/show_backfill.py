@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from trace_platform.dispatcher.plan_backfill import tasks_for
+from trace_platform.dispatcher.refuse_unknown_dag import check_known
 from trace_platform.domain.errors import NotFound
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
@@ -27,6 +28,8 @@ async def list_backfills(
     """The newest first."""
     async with state.transaction() as tx:
         rows = await backfills.listing(tx, org_id, dag_name, limit)
+        if not rows:
+            await check_known(tx, org_id, dag_name)
     return BackfillList(backfills=[as_status(row) for row in rows])
 
 

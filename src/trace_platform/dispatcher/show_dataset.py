@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from trace_platform.dispatcher.emit_events import find_dataset
 from trace_platform.dispatcher.explain_dataset import answer_of
+from trace_platform.dispatcher.find_dataset import find_dataset
 from trace_platform.dispatcher.judge_datasets import judge_datasets, max_age_of
-from trace_platform.dispatcher.list_datasets import entry_fields
+from trace_platform.dispatcher.list_datasets import AMOUNT, entry_fields
+from trace_platform.dispatcher.query_columns import known_columns
 from trace_platform.dispatcher.survey_datasets import dataset_label, job_label, survey_datasets
-from trace_platform.domain.errors import BadInput, UnknownDataset
 from trace_platform.domain.prefix import generation_prefix
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import datasets, overview, registry
+from trace_platform.drivers.postgres.queries import Row
+from trace_platform.state import overview, query_datasets, registry
 from trace_platform.wire.dataset import (
     MAX_GAPS,
     BlockGap,
+    ColdPart,
     DatasetDetail,
     DatasetVersion,
     DatasetVersions,
@@ -34,10 +35,10 @@ async def show_dataset(state: Database, bucket: str, org_id: UUID, named: str) -
         row = survey.datasets[found["uuid"]]
         version = row["dataset_version"]
         held = (await registry.amounts(tx, [version]))[version]
-        gaps = await registry.gaps(tx, version, MAX_GAPS)
+        gaps = await registry.gaps(tx, held, MAX_GAPS)
         versions = await registry.versions(tx, row["dataset_uuid"])
         judged = await judge_datasets(tx, org_id, survey, [row["dataset_uuid"]])
-        columns = (await datasets.columns_of(tx, [version])).get(version, [])
+        described = (await query_datasets.described(tx, org_id, [version]))[version]
     metadata, uuid = row["metadata"], row["dataset_uuid"]
     above = survey.reads.get(survey.producer(uuid), [])
     return DatasetDetail(
@@ -46,20 +47,31 @@ async def show_dataset(state: Database, bucket: str, org_id: UUID, named: str) -
         description=metadata.get("description"),
         storage=metadata.get("storage", "parquet"),
         write_mode=metadata.get("write_mode"),
-        columns=metadata.get("schema") or _committed(columns),
+        columns=metadata.get("schema") or _committed(known_columns(described)),
         pii=metadata.get("pii", []),
         max_age_s=max_age_of(row),
         generation_id=row["generation_id"],
         generations=len(versions),
         location=generation_prefix(bucket, org_id, uuid, version),
-        table=row["table_name"],
+        table=f"postgres_table:dataset_{version.hex}" if row["table_name"] else None,
         cursor=row["cursor"],
+        cold=_cold(survey.datasets[held["cold"]["cold_uuid"]], held) if held["cold"] else None,
         first_block=held["first_block"],
         last_block=held["last_block"],
         gap_count=gaps[0]["found"] if gaps else 0,
         gaps=[BlockGap(start=gap["start"], end=gap["end"]) for gap in gaps],
         upstream=[dataset_label(survey.datasets[each]) for each in above],
         downstream=[job_label(job) for job in survey.readers.get(uuid, [])],
+    )
+
+
+def _cold(dataset: Row, held: Row) -> ColdPart:
+    return ColdPart(
+        dataset=dataset_label(dataset),
+        dataset_version=held["files_version"],
+        partitions=held["partitions"],
+        rows=held["file_rows"],
+        bytes=held["bytes"],
     )
 
 
@@ -76,36 +88,14 @@ async def list_generations(state: Database, org_id: UUID, named: str) -> Dataset
         dataset = await find_dataset(tx, org_id, named)
         rows = await registry.versions(tx, dataset["uuid"])
         held = await registry.amounts(tx, [row["dataset_version"] for row in rows])
-    counted = ("partitions", "rows", "bytes")
-    same = [f for f in DatasetVersion.model_fields if f not in counted]
+    same = [f for f in DatasetVersion.model_fields if f not in AMOUNT]
     return DatasetVersions(
         dataset=dataset_label(dataset),
         versions=[
             DatasetVersion(
                 **{field: row[field] for field in same},
-                **{field: held[row["dataset_version"]][field] for field in counted},
+                **{field: held[row["dataset_version"]][field] for field in AMOUNT},
             )
             for row in rows
         ],
     )
-
-
-async def find_generation(tx: Tx, dataset: Row, named: str) -> Row:
-    """A row of `registry.versions`: by its version or the beginning of it, or by its generation."""
-    rows = await registry.versions(tx, dataset["uuid"])
-    asked = named.lower()
-    found = [
-        row
-        for row in rows
-        if str(row["dataset_version"]).startswith(asked) or str(row["generation_id"]) == asked
-    ]
-    label = dataset_label(dataset)
-    if not found:
-        raise UnknownDataset(
-            f"'{label}' has no generation {named}", hint=f"trace datasets versions {label}"
-        )
-    if len(found) > 1:
-        raise BadInput(
-            f"{len(found)} generations of '{label}' begin with {named}", hint="give more of the id"
-        )
-    return found[0]

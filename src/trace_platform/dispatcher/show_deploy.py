@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from trace_platform.dispatcher.refuse_unknown_dag import check_known
 from trace_platform.domain.errors import NotFound
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
@@ -17,6 +18,8 @@ async def list_deploys(
 ) -> DeployList:
     async with state.transaction() as tx:
         rows = await deploys.listing(tx, org_id, dag_name, limit)
+        if not rows:
+            await check_known(tx, org_id, dag_name)
     return DeployList(deploys=[DeployStatus(**_fields(row)) for row in rows])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from trace_platform.dispatcher.refuse_unknown_dag import refuse_unknown_dag
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
@@ -43,8 +44,7 @@ async def show_version(
 async def _versions(tx: Tx, org_id: UUID, dag_name: str, limit: int) -> list[Row]:
     rows = await dags.versions(tx, org_id, dag_name, limit)
     if not rows:
-        known = ", ".join(await dags.active_names(tx, org_id)) or "none yet"
-        raise NotFound(f"there is no DAG '{dag_name}'", hint=f"deployed: {known}")
+        await refuse_unknown_dag(tx, org_id, dag_name)
     return rows
 
 

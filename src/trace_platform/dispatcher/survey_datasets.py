@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -30,16 +29,18 @@ class Survey:
         return row["dag_name"], row["job_name"]
 
     def jobs_above(self, job: JobKey) -> list[JobKey]:
-        return _distinct(self.producer(each) for each in self.reads.get(job, ()))
-
-    def jobs_below(self, job: JobKey) -> list[JobKey]:
-        return _distinct(
-            reader for each in self.writes.get(job, ()) for reader in self.readers.get(each, ())
-        )
+        return list(dict.fromkeys(self.producer(each) for each in self.reads.get(job, ())))
 
     def upstream(self, job: JobKey) -> dict[JobKey, int]:
         """The job itself and all that lead to it, with how many steps away each is."""
-        return _reached(job, self.jobs_above)
+        steps = {job: 0}
+        ahead = [job]
+        while ahead:
+            distance = steps[ahead[0]] + 1
+            above = (each for one in ahead for each in self.jobs_above(one))
+            ahead = list(dict.fromkeys(each for each in above if each not in steps))
+            steps |= dict.fromkeys(ahead, distance)
+        return steps
 
 
 async def survey_datasets(tx: Tx, org_id: UUID) -> Survey:
@@ -65,18 +66,3 @@ def dataset_label(row: Row) -> str:
 
 def job_label(job: JobKey) -> str:
     return f"{job[0]}.{job[1]}"
-
-
-def _reached(start: JobKey, neighbours: Callable[[JobKey], list[JobKey]]) -> dict[JobKey, int]:
-    steps = {start: 0}
-    ahead = [start]
-    while ahead:
-        ahead = [each for job in ahead for each in neighbours(job) if each not in steps]
-        distance = max(steps.values()) + 1
-        steps |= dict.fromkeys(ahead, distance)
-        ahead = _distinct(ahead)
-    return steps
-
-
-def _distinct(jobs: Iterable[JobKey]) -> list[JobKey]:
-    return list(dict.fromkeys(jobs))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
-from trace_platform.dispatcher.emit_events import find_dataset
+from trace_platform.dispatcher.find_dataset import find_dataset
 from trace_platform.dispatcher.find_job import find_job
 from trace_platform.dispatcher.survey_datasets import (
     JobKey,
@@ -17,6 +16,7 @@ from trace_platform.dispatcher.survey_datasets import (
     job_label,
     survey_datasets,
 )
+from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import BadInput
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
@@ -228,10 +228,7 @@ def _refuse_unknown_column(row: Row, column: str) -> None:
     schema = row["metadata"].get("schema")
     if schema is None or column in schema:
         return
-    near = difflib.get_close_matches(column, list(schema), n=1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    shown = ", ".join(list(schema)[:20])
     raise BadInput(
         f"the schema of '{dataset_label(row)}' has no column '{column}'",
-        hint=f"{meant}there are: {shown}",
+        hint=instead(column, list(schema), most=20),
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from trace_platform.dispatcher.find_job import find_job
 from trace_platform.dispatcher.refuse_held import refuse_held
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import BadInput, NotFound
+from trace_platform.domain.errors import BadInput
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.state import dags, datasets, events, generations
+from trace_platform.state import datasets, events, generations
 from trace_platform.wire.control import TriggerRequest
 
 
@@ -20,15 +21,7 @@ async def trigger_source(
     async with state.transaction() as tx:
         # What is current stays so until this is on record.
         await generations.share_routing(tx)
-        jobs = {job["name"]: job for job in await dags.active_jobs(tx, org_id, dag_name)}
-        if not jobs:
-            known = ", ".join(await dags.active_names(tx, org_id)) or "none yet"
-            raise NotFound(f"there is no DAG '{dag_name}'", hint=f"deployed: {known}")
-        job = jobs.get(job_name)
-        if job is None:
-            raise NotFound(
-                f"DAG '{dag_name}' has no job '{job_name}'", hint=f"it has: {', '.join(jobs)}"
-            )
+        job = await find_job(tx, org_id, dag_name, job_name)
         if job["activation"] != "source":
             raise BadInput(f"job '{job_name}' is not a source", hint="trigger a source job")
         if job["source"]["kind"] != "manual":

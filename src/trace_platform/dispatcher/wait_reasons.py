@@ -9,8 +9,8 @@ from uuid import UUID
 
 from trace_platform.dispatcher.check_health import free_slots
 from trace_platform.dispatcher.list_queues import job_queues
-from trace_platform.dispatcher.words import duration, tasks
 from trace_platform.domain.errors import InvalidConfig
+from trace_platform.domain.figures import count, duration
 from trace_platform.domain.runtimes import Runtime, Runtimes
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import overview
@@ -107,7 +107,7 @@ def _held(name: str, hold: Hold, behind: JobQueue | None) -> Reason:
 
 def _measured(pressure: Pressure) -> str:
     """1,200 tasks (limit 1,000), the oldest 3m 10s old (limit 1m 0s)"""
-    depth = tasks(pressure.depth)
+    depth = count(pressure.depth, "task")
     if pressure.max_depth is not None:
         depth = f"{depth} (limit {pressure.max_depth:,})"
     if pressure.max_age_s is None:
@@ -125,8 +125,8 @@ def _at_limit(around: Surroundings, limit: int) -> Reason:
     more = " and others" if around.queue.running > len(around.holders) else ""
     return Reason(
         code="at_limit",
-        text=f"{around.name} runs {around.queue.running:,} of at most {tasks(limit)} at once:"
-        f" {shown}{more}",
+        text=f"{around.name} runs {around.queue.running:,} of at most {count(limit, 'task')}"
+        f" at once: {shown}{more}",
         cure="wait for one of them to end, or raise scaling.max_concurrency in the DAG file",
     )
 

@@ -4,7 +4,7 @@ lie. Nothing is decided here."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -12,13 +12,23 @@ from typing import Any, NamedTuple
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
 from trace_platform.domain.errors import InvalidPrefix
-from trace_platform.domain.prefix import canonical_prefix
+from trace_platform.domain.prefix import PLACES, canonical_prefix
 from trace_platform.drivers.object_store import ObjectStore
 
 # What is below each folder; "*" is any name, and an empty tree the end: a folder that is yielded.
 _Tree = Mapping[str, Any]
-_GENERATION: _Tree = {"hooks": {"*": {}}, "*": {}}
-_ORG: _Tree = {"dataset": {"*": {"version": {"*": _GENERATION}}}, "logs": {"*": {}}}
+
+
+def _tree(layouts: Iterable[str]) -> _Tree:
+    tree: dict[str, Any] = {}
+    for layout in layouts:
+        below = tree
+        for segment in layout.removeprefix("s3://{bucket}/").removesuffix("/").split("/"):
+            below = below.setdefault("*" if segment.startswith("{") else segment, {})
+    return tree
+
+
+_TREE = _tree(kind.layout for kind in PLACES)
 
 
 class StoredFile(NamedTuple):
@@ -38,8 +48,8 @@ def walk(
     whatever else lies where only such folders should.
     """
     roots: list[tuple[str, _Tree]] = [
-        (f"s3://{bucket}/org/", {"*": _ORG}),
-        (f"s3://{scratch_bucket}/buffers/", {"*": {"*": {}}}),
+        (f"s3://{bucket}/org/", _TREE["org"]),
+        (f"s3://{scratch_bucket}/buffers/", _TREE["buffers"]),
     ]
     begun = next((n for n, (root, _) in enumerate(roots) if after.startswith(root)), 0)
     every = itertools.chain.from_iterable(

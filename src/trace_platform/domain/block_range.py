@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from trace_platform.domain.errors import BadInput
 
+# Fits a bigint, and so does the length of any range.
+MAX_BLOCK = 2**62
 _KEY = re.compile(r"(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})")
 
 

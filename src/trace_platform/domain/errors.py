@@ -22,6 +22,10 @@ TraceError
 │   ├── CommitOvertaken          part of the range is newer than what this attempt read
 │   ├── IncompatibleSchema       columns that the generation cannot have: it needs a new one
 │   ├── JobOnHold                the job is paused, or a consumer of it is behind
+│   ├── DeployInProgress         the DAG has a deploy that has not ended
+│   ├── StalePlan                what was planned is not what a deploy would do by now
+│   ├── DatasetInUse             data that somebody reads or makes, or a name that others read
+│   ├── GenerationPurged         its data was deleted
 │   └── PartitionOverlap         a partition that crosses the border of a committed one
 ├── TooManyQueries               as many as may run or wait do so; trying again helps
 ├── QueryCanceled                somebody stopped it
@@ -32,6 +36,7 @@ TraceError
 │   ├── RpcUnreachable           no answer, or no useful one, from the node
 │   │   └── ProvidersDisagree    nodes contradict each other, or one contradicts itself
 │   ├── DispatcherUnreachable
+│   ├── SparkUnreachable         the cluster, or its master, does not answer
 │   ├── DiskFull
 │   ├── RangeNotReady            not all of a range is there to be read yet
 │   ├── InvokeFailed             a function did not accept its task
@@ -98,6 +103,20 @@ class InvalidConfig(BadInput):
     code = "invalid_config"
 
 
+class CorruptFile(BadInput):
+    code = "corrupt_file"
+
+
+class MissingFile(CorruptFile):
+    code = "missing_file"
+    # It may have been replaced after the claim: another attempt is told what there is by then.
+    retryable = True
+
+
+class RangeIncomplete(BadInput):
+    code = "range_incomplete"
+
+
 class WrongChain(BadInput):
     code = "wrong_chain"
 
@@ -135,6 +154,10 @@ class StaleFence(Conflict):
 class CommitOvertaken(Conflict):
     code = "commit_overtaken"
     retryable = True
+
+
+class IncompatibleSchema(Conflict):
+    code = "incompatible_schema"
 
 
 class JobOnHold(Conflict):
@@ -194,6 +217,10 @@ class RpcUnreachable(Unavailable):
     code = "rpc_unreachable"
 
 
+class ProvidersDisagree(RpcUnreachable):
+    code = "providers_disagree"
+
+
 class DispatcherUnreachable(Unavailable):
     code = "dispatcher_unreachable"
 
@@ -204,6 +231,10 @@ class SparkUnreachable(Unavailable):
 
 class DiskFull(Unavailable):
     code = "disk_full"
+
+
+class RangeNotReady(Unavailable):
+    code = "range_not_ready"
 
 
 class InvokeFailed(Unavailable):
@@ -230,32 +261,6 @@ class SetupError(TraceError):
 
 class PortInUse(SetupError):
     code = "port_in_use"
-
-
-class CorruptFile(BadInput):
-    code = "corrupt_file"
-
-
-class MissingFile(CorruptFile):
-    code = "missing_file"
-    # It may have been replaced after the claim: another attempt is told what there is by then.
-    retryable = True
-
-
-class RangeNotReady(Unavailable):
-    code = "range_not_ready"
-
-
-class RangeIncomplete(BadInput):
-    code = "range_incomplete"
-
-
-class IncompatibleSchema(Conflict):
-    code = "incompatible_schema"
-
-
-class ProvidersDisagree(RpcUnreachable):
-    code = "providers_disagree"
 
 
 def subclasses(kind: type[TraceError] = TraceError) -> dict[str, type[TraceError]]:

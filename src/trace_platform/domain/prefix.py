@@ -1,15 +1,84 @@
-"""Canonical object prefixes. One that is not canonical is refused, never repaired."""
+"""Where everything lies in the object store: the layout is said here, and nowhere else.
+
+A prefix that is not canonical is refused, never repaired.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
+from typing import Any, ClassVar
 from uuid import UUID
 
 from trace_platform.domain.errors import InvalidPrefix
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _SEGMENT = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9_.=-]*")
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_ATTEMPT = r"[1-9][0-9]{0,8}"
+# What else than a uuid may stand in a layout.
+_TEXTS = {"bucket": _BUCKET.pattern, "digest": "[0-9a-f]{64}"}
+
+_GENERATION = "s3://{bucket}/org/{org_id}/dataset/{dataset_uuid}/version/{version}/"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """Where the attempts of one task stage one output, each in a folder of its own."""
+
+    layout: ClassVar = _GENERATION + "{task_id}/"
+    bucket: str
+    org_id: UUID
+    dataset_uuid: UUID
+    version: UUID
+    task_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryPlace:
+    """Where one delivery of a webhook lies: a folder of its own, so that who may read one delivery
+    may not read the others."""
+
+    layout: ClassVar = _GENERATION + "hooks/{digest}/"
+    bucket: str
+    org_id: UUID
+    dataset_uuid: UUID
+    version: UUID
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Where the lines of one task are kept, in a file for each attempt."""
+
+    layout: ClassVar = "s3://{bucket}/org/{org_id}/logs/{task_id}/"
+    bucket: str
+    org_id: UUID
+    task_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlace:
+    """Where one task puts batches for a buffered dataset, in a folder for each attempt."""
+
+    layout: ClassVar = "s3://{bucket}/buffers/{dataset_uuid}/{task_id}/"
+    bucket: str
+    dataset_uuid: UUID
+    task_id: UUID
+
+
+Place = TaskPlace | DeliveryPlace | LogPlace | BatchPlace
+PLACES: tuple[type[Place], ...] = (TaskPlace, DeliveryPlace, LogPlace, BatchPlace)
+
+
+def _reader(layout: str) -> re.Pattern[str]:
+    return re.compile(
+        re.sub(r"\{(\w+)\}", lambda name: f"(?P<{name[1]}>{_TEXTS.get(name[1], _UUID)})", layout)
+    )
+
+
+_READERS = {kind: _reader(kind.layout) for kind in PLACES}
 
 
 def parse_uri(uri: str) -> tuple[str, str]:
@@ -34,11 +103,35 @@ def canonical_prefix(uri: str) -> str:
     return uri
 
 
+def place_of(uri: str) -> Place | None:
+    """What a folder is for; None when it is no place of ours."""
+    for kind, reader in _READERS.items():
+        if found := reader.fullmatch(uri):
+            told = found.groupdict().items()
+            fields: dict[str, Any] = {k: v if k in _TEXTS else UUID(v) for k, v in told}
+            return kind(**fields)
+    return None
+
+
+def attempt_of(place: Place, name: str) -> int | None:
+    """The attempt whose file it is, by its name in the place; None when it is no attempt's."""
+    match place:
+        case TaskPlace() | BatchPlace():
+            found = re.match(rf"({_ATTEMPT})/", name)
+        case LogPlace():
+            found = re.fullmatch(rf"({_ATTEMPT})\.jsonl", name)
+        case DeliveryPlace():
+            found = None
+    return int(found[1]) if found else None
+
+
 def generation_prefix(
     bucket: str, org_id: UUID, dataset_uuid: UUID | str, version: UUID | str
 ) -> str:
     """Where everything of one generation of a dataset lies."""
-    return canonical_prefix(f"s3://{bucket}/org/{org_id}/dataset/{dataset_uuid}/version/{version}/")
+    return canonical_prefix(
+        _GENERATION.format(bucket=bucket, org_id=org_id, dataset_uuid=dataset_uuid, version=version)
+    )
 
 
 def attempt_prefix(
@@ -50,26 +143,30 @@ def attempt_prefix(
     attempt: int,
 ) -> str:
     """Where one attempt stages one output, and where it stays when it is committed."""
-    place = generation_prefix(bucket, org_id, dataset_uuid, version)
-    return canonical_prefix(f"{place}{task_id}/{attempt}/")
+    place = TaskPlace.layout.format(
+        bucket=bucket, org_id=org_id, dataset_uuid=dataset_uuid, version=version, task_id=task_id
+    )
+    return canonical_prefix(f"{place}{attempt}/")
 
 
 def delivery_prefix(
     bucket: str, org_id: UUID, dataset_uuid: UUID, version: UUID, webhook_id: str
 ) -> str:
-    """Where one delivery of a webhook lies: a folder of its own, so that who may read one delivery
-    may not read the others."""
-    named = hashlib.sha256(webhook_id.encode()).hexdigest()
+    digest = hashlib.sha256(webhook_id.encode()).hexdigest()
     return canonical_prefix(
-        f"s3://{bucket}/org/{org_id}/dataset/{dataset_uuid}/version/{version}/hooks/{named}/"
+        DeliveryPlace.layout.format(
+            bucket=bucket, org_id=org_id, dataset_uuid=dataset_uuid, version=version, digest=digest
+        )
     )
 
 
 def scratch_prefix(bucket: str, dataset_uuid: UUID, task_id: UUID, attempt: int) -> str:
     """Where one attempt puts batches for a buffered dataset."""
-    return canonical_prefix(f"s3://{bucket}/buffers/{dataset_uuid}/{task_id}/{attempt}/")
+    place = BatchPlace.layout.format(bucket=bucket, dataset_uuid=dataset_uuid, task_id=task_id)
+    return canonical_prefix(f"{place}{attempt}/")
 
 
 def log_uri(bucket: str, org_id: UUID, task_id: UUID, attempt: int) -> str:
     """Where the lines of one attempt are kept."""
-    return f"s3://{bucket}/org/{org_id}/logs/{task_id}/{attempt}.jsonl"
+    place = LogPlace.layout.format(bucket=bucket, org_id=org_id, task_id=task_id)
+    return f"{place}{attempt}.jsonl"

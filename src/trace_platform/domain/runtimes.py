@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from trace_platform.domain.alike import alike
 from trace_platform.domain.errors import InvalidConfig
 
 # queue: workers poll for tasks. lambda: the Dispatcher calls a URL. dispatcher: in its own process.
@@ -112,7 +112,7 @@ class Runtimes:
         return runtime
 
     def _instead_of(self, name: str) -> str:
-        near = difflib.get_close_matches(name, self._by_name, n=1)
+        near = alike(name, self._by_name)
         if near:
             return f"did you mean '{near[0]}'?"
         known = ", ".join(runtime.name for runtime in self if runtime.enabled)

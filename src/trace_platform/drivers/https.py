@@ -33,8 +33,14 @@ class Listen:
     key: Path
 
 
-async def serve_https(app: FastAPI, listen: Listen, on_ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM or SIGINT. `on_ready` is called once requests are answered."""
+async def serve_https(
+    app: FastAPI,
+    listen: Listen,
+    on_ready: Callable[[], None],
+    on_stop: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until SIGTERM or SIGINT. `on_ready` is called once requests are answered, `on_stop`
+    when no more are taken and those under way have a few seconds left."""
     listener = _bind(listen)
     config = uvicorn.Config(
         BodyLimit(app, MAX_BODY_BYTES),
@@ -46,7 +52,7 @@ async def serve_https(app: FastAPI, listen: Listen, on_ready: Callable[[], None]
         access_log=False,
         timeout_graceful_shutdown=_STOP_S,
     )
-    server = _Server(config, on_ready)
+    server = _Server(config, on_ready, on_stop)
     try:
         await server.serve(sockets=[listener])
     finally:
@@ -87,14 +93,20 @@ class BodyLimit:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Callable[[], None]
+    ) -> None:
         super().__init__(config)
-        self._on_ready = on_ready
+        self._on_ready, self._on_stop = on_ready, on_stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_stop()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

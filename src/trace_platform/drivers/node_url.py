@@ -81,9 +81,9 @@ def retry_after_s(value: str | None) -> float:
     """Seconds from either form of the header; 0 when there is none or it says nothing."""
     if not value:
         return 0.0
-    if value.strip().isdigit():
+    if re.fullmatch(r"\s*[0-9]+\s*", value):
         return float(value)
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0

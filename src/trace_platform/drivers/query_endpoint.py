@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import io
-import json
 import socket
 import ssl
 import threading
@@ -15,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from trace_platform.domain.errors import TraceError, Unavailable
+from trace_platform.domain.errors import Unavailable
 from trace_platform.wire.query import ROWS_HEADER, TRUNCATED_HEADER, QueryRequest
-from trace_platform.wire.refusal import error_from
+from trace_platform.wire.refusal import QUERY_SERVICE
 
 _PATH = "/v1/task/query"
 _LOOK_EVERY_S = 0.2
@@ -69,7 +68,7 @@ class QueryEndpoint:
             connection.request("POST", _PATH, body.encode(), headers)
             response = connection.getresponse()
             if response.status != http.HTTPStatus.OK:
-                raise _refusal(response)
+                raise QUERY_SERVICE.error(response.status, response.read())
             return response
 
     def _connection(self) -> http.client.HTTPConnection:
@@ -126,16 +125,6 @@ def _awaited(
         with suppress(TimeoutError):
             return answering.result(_LOOK_EVERY_S)
         check()
-
-
-def _refusal(response: http.client.HTTPResponse) -> TraceError:
-    try:
-        body = json.loads(response.read())
-    except ValueError:
-        body = None
-    if not isinstance(body, dict) or "code" not in body:
-        return Unavailable(f"the query service answered {response.status}")
-    return error_from(response.status, body)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 class Message:
     receipt: str
     body: dict[str, Any]
-    receive_count: int
 
 
 class QueueSender(Protocol):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from urllib.parse import parse_qs
+
+from trace_platform.drivers.node_url import parse_url, shown
 
 _AGREE = "?agree=majority"
 
@@ -17,6 +20,15 @@ class RpcEndpoint:
     token: str | None = field(default=None, repr=False)
     # The CA that the egress's certificate is of, as PEM.
     ca: str | None = field(default=None, repr=False)
+
+    @property
+    def shown(self) -> str:
+        """What errors call it: the egress by the pool, and the provider, that it stands for."""
+        url = parse_url(self.url)
+        if self.token is None:
+            return shown(url)
+        provider = "".join(f"/{name}" for name in parse_qs(url.query).get("provider", ()))
+        return f"pool {url.path.rpartition('/')[2]}{provider}"
 
     def agreeing(self) -> RpcEndpoint:
         """Where an answer is one that most of the pool's nodes give; -32055 when they differ.

@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from trace_platform.data.hot_tables import HotTable, HotWriter
+from trace_platform.data.incidents import Incidents
 from trace_platform.operators import scope
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.schema import DEFAULT_TABLES, TABLES
@@ -46,6 +47,8 @@ class Config(OperatorConfig):
     hash_window: int = Field(default=8_192, ge=2, le=1_000_000)
     # How often a fork has to be seen again before anything is rewritten.
     confirmations: int = Field(default=2, ge=1, le=100)
+    # Nothing could be written for so long because a fork is not confirmed: an alert.
+    fork_alert_seconds: float = Field(default=60.0, ge=0)
     # A deeper reorg is an alert. None: what the node says is finalized.
     finality_depth: int | None = Field(default=None, ge=1)
     # Events wait until so many blocks are new, or the first of them for so long.
@@ -118,7 +121,7 @@ def _following(
             max_wait_s=config.emit_max_seconds,
         ),
         alongside,
-        Confirmations(chain, alongside, task.log, config.confirmations, config.poll_seconds),
+        _confirmations(task, chain, alongside),
         Finality(config.finality_depth, chain.finalized),
         task.log,
         start_block=config.start_block,
@@ -126,6 +129,20 @@ def _following(
         poll_s=config.poll_seconds,
         repair_ahead=config.batch_blocks,
         progress=task.progress,
+    )
+
+
+def _confirmations(task: TaskContext, chain: Chain, alongside: Alongside) -> Confirmations:
+    config: Config = task.config
+    blocks = scope.output(task, DEFAULT_TABLES.index("blocks"))
+    return Confirmations(
+        chain,
+        alongside,
+        task.log,
+        Incidents(task.data(), f"fork_unconfirmed:{blocks.dataset_version}:", blocks.dataset_uuid),
+        times=config.confirmations,
+        pause_s=config.poll_seconds,
+        alert_after_s=config.fork_alert_seconds,
     )
 
 

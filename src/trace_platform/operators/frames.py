@@ -24,16 +24,17 @@ from trace_platform.operators import parquet_input, parquet_output, scope
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.edge_filter import matches
 from trace_platform.operators.file_failures import named_files
-from trace_platform.operators.hot_input import HotInputs
+from trace_platform.operators.hot_input import HotInputs, Parts
 from trace_platform.operators.parquet_input import Footer
 from trace_platform.operators.staging import seal_output
+from trace_platform.wire.manifest import MANIFEST_NAME, Manifest
 from trace_platform.wire.task import OutputCommit, TaskInput, TaskOutput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# The rows of a table with these columns, of blocks that have left it.
-Below = Callable[[Sequence[str], BlockRange], "DataFrame"]
+# The rows of a table with these columns from where they came from; None where nobody knows that.
+Again = Callable[[Sequence[str], BlockRange], "DataFrame | None"]
 # Among what was read: rows of the output itself.
 _OWN = -1
 # By which rows are sorted unless the operator says otherwise: those of them that there are.
@@ -65,20 +66,25 @@ class Frames:
         with named_files(self._task, self._files):
             yield
 
-    def read(self, index: int, *, instead_of_files: Below | None = None) -> DataFrame:
-        """The rows of input `index`, whatever it is made of; of a table, what has left it by
-        `instead_of_files` when that is given. Raise InvalidConfig when there is
+    def read(self, index: int, *, again: Again | None = None) -> DataFrame:
+        """The rows of input `index`, whatever it is made of; those of a table by `again` when that
+        is given and knows them, and never from its files then. Raise InvalidConfig when there is
         nothing to read, or the edge's filter does not fit the columns; CorruptFile or MissingFile;
         IncompatibleSchema when files, or files and table, do not fit each other; RangeNotReady
         when a table's part of the range is not there."""
         given = scope.inputs(self._task, index)
         with self.actions():
-            if given[0].table:
-                frame = self._hot_and_cold(given, instead_of_files)
-            else:
-                frame = self._parquet(given)
+            frame = self._hot_and_cold(given, again) if given[0].table else self._parquet(given)
             where = given[0].where
             return frame.filter(matches(where, frame.schema)) if where else frame
+
+    def staged(self, commit: OutputCommit) -> DataFrame:
+        """What `write` has written, as it is in its files."""
+        origin, store = f"output {commit.output_index}", self._task.store
+        manifest = Manifest.model_validate_json(store.get(commit.location + MANIFEST_NAME))
+        files = [commit.location + file.name for file in manifest.files]
+        found = parquet_input.footers(files, store, origin)
+        return parquet_input.rows(found, (), self._task.spark(), store, origin)
 
     def extent(self, index: int) -> Extent:
         """Which blocks the table that input `index` is holds, in the task's snapshot."""
@@ -134,14 +140,13 @@ class Frames:
         spark, store = self._task.spark(), self._task.store
         return parquet_input.rows(found, scope.ranges(given), spark, store, origin)
 
-    def _hot_and_cold(self, given: Sequence[TaskInput], below: Below | None) -> DataFrame:
+    def _hot_and_cold(self, given: Sequence[TaskInput], again: Again | None) -> DataFrame:
         origin = _origin(given[0])
         files = list(dict.fromkeys(uri for each in given for uri in each.files))
         whole = given[0].model_copy(update={"files": files})
-        parts = self._hot.parts(whole, scope.ranges(given), needs_files=below is None)
-        if below is not None:
-            frames = [below(parts.hot.columns, blocks) for blocks in parts.cold_ranges]
-            return reduce(lambda first, second: _union(first, second, origin), frames, parts.hot)
+        parts = self._hot.parts(whole, scope.ranges(given), needs_files=again is None)
+        if again is not None:
+            return _read_again(again, parts, scope.ranges(given), origin)
         self._read_bytes[given[0].input_index] += parts.hot_bytes
         found = self._footers(parts.cold_files, origin, given[0].input_index)
         if not found:
@@ -186,6 +191,21 @@ class Frames:
             return 1
         known = parquet_output.about_bytes(frame, read_bytes)
         return None if known is None else parquet_output.files_for(known, file_mb)
+
+
+def _read_again(again: Again, parts: Parts, ranges: Sequence[BlockRange], origin: str) -> DataFrame:
+    found = [again(parts.hot.columns, blocks) for blocks in ranges]
+    known = [frame for frame in found if frame is not None]
+    if known and len(known) == len(found):
+        return reduce(lambda first, second: _union(first, second, origin), known)
+    if parts.cold_ranges:
+        raise InvalidConfig(
+            f"{origin}: blocks {parts.cold_ranges[0].key} are wrong in their files, and have left"
+            " the table",
+            hint="with rpc_pool and chain_id a job reads blocks, transactions, logs and traces from"
+            " the chain again; make others anew with the job that writes the table",
+        )
+    return parts.hot
 
 
 def _union(first: DataFrame, second: DataFrame, origin: str) -> DataFrame:

@@ -17,8 +17,8 @@ from trace_platform.data.hot_reader import Snapshot, snapshot, table_bytes
 from trace_platform.data.owed import Extent
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import RangeNotReady, UnknownDataset
+from trace_platform.domain.file_ranges import named_range, seam, touches, uncovered
 from trace_platform.operators.contract import TaskContext
-from trace_platform.operators.file_ranges import named_range, seam, touches, uncovered
 from trace_platform.operators.parquet_input import within
 from trace_platform.wire.task import TaskInput
 

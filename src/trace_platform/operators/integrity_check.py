@@ -1,4 +1,4 @@
-"""`integrity_check`: cold blocks, transactions and logs against the chain.
+"""`integrity_check`: cold blocks, transactions, logs and traces against the chain.
 
 What can be told from the files alone (links, gaps, duplicates, counts) is looked at for every row.
 The chain is asked about all blocks, or about a sample and whatever looks wrong, and every column
@@ -22,7 +22,7 @@ from trace_platform.domain.merge_ranges import merge_ranges
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.partitions import pieces
 from trace_platform.operators.integrity import stored
-from trace_platform.operators.integrity.chain import TABLES, Chain, Proofs, Rows, rows_of
+from trace_platform.operators.integrity.chain import ALL_TABLES, Chain, Proofs, Rows, rows_of
 from trace_platform.operators.integrity.compare import differences
 from trace_platform.operators.integrity.findings import Finding, Wrong, merged
 from trace_platform.operators.integrity.scan import COLUMNS, KEYS, Scan, scan, unequal_counts
@@ -64,7 +64,13 @@ class IntegrityCheck:
             return Result()
         proofs = Proofs(header_hash=config.header_hash, roots=config.roots)
         endpoint = task.rpc(config.rpc_pool)
-        chain = Chain(endpoint, config.chain_id, proofs, batch_blocks=config.batch_blocks)
+        chain = Chain(
+            endpoint,
+            config.chain_id,
+            proofs,
+            batch_blocks=config.batch_blocks,
+            with_traces=any(each.table == "traces" for each in partitions),
+        )
         try:
             chain.check()
             found = _Check(task, config, chain).findings(partitions)
@@ -87,7 +93,7 @@ def _partitions(task: TaskContext) -> list[Partition]:
                 hint="read the outputs of cryo_ingest or parquet_compact, as they are",
             )
         for partition in stored.partitions_of(given, task.store):
-            if partition.table in TABLES:
+            if partition.table in ALL_TABLES:
                 found[partition.location] = partition
     return list(found.values())
 
@@ -168,7 +174,8 @@ class _Check:
     ) -> None:
         found = [f for p in partitions for f in self._differences(p, spans, rows)]
         for each in merge_ranges([finding.blocks for finding in found]):
-            self._chain.confirm(each.span, rows)
+            in_traces = any(found[place].partition.table == "traces" for place in each.members)
+            self._chain.confirm(each.span, rows, with_traces=in_traces)
         self._found += found
 
     def _differences(
@@ -204,7 +211,7 @@ class _Check:
 def _suspects(
     partitions: Sequence[Partition], scans: dict[str, Scan | None]
 ) -> Iterator[BlockRange]:
-    by_table: dict[str, list[Scan]] = {table: [] for table in TABLES}
+    by_table: dict[str, list[Scan]] = {table: [] for table in ALL_TABLES}
     for partition in sorted(partitions, key=lambda p: p.blocks):
         found = scans[partition.location]
         if found is not None:

@@ -8,18 +8,24 @@ the place of whatever the range held before.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, model_validator
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import InvalidConfig, RangeIncomplete, RangeNotReady
+from trace_platform.domain.errors import (
+    InvalidConfig,
+    MalformedBlock,
+    RangeIncomplete,
+    RangeNotReady,
+)
+from trace_platform.domain.file_ranges import named_range, uncovered
 from trace_platform.operators import frames, parquet_output, scope, trim_hot
 from trace_platform.operators.chain_table import counted, is_chain_table
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.schema import TABLES
-from trace_platform.operators.file_ranges import named_range, uncovered
-from trace_platform.operators.frames import Below, Frames
+from trace_platform.operators.frames import Again, Frames
 from trace_platform.wire.task import TaskInput
 
 if TYPE_CHECKING:
@@ -35,7 +41,7 @@ class Config(OperatorConfig):
     delete_from_hot: bool = False
     # So many of the newest blocks stay in the table all the same.
     keep_blocks: int = Field(default=0, ge=0, le=2**62)
-    # Where blocks are read again whose files are wrong once their rows have left the table.
+    # Where blocks are read again whose files are wrong.
     rpc_pool: str | None = Field(default=None, min_length=1)
     chain_id: int | None = Field(default=None, ge=1, le=2**63 - 1)
 
@@ -60,8 +66,10 @@ class ParquetCompact:
             for each in reads:
                 _check_there(data, each, blocks)
             again = _from_the_chain(task) if _is_wrong(task) else None
-            tables = [data.read(each.input_index, instead_of_files=again) for each in reads]
-            _check_whole(data, tables, blocks, any(each.table for each in reads))
+            tables = [data.read(each.input_index, again=again) for each in reads]
+            hot = any(each.table for each in reads)
+            if again is None:
+                _check_whole(data, tables, blocks, hot)
             commits = [
                 data.write(
                     output,
@@ -73,31 +81,30 @@ class ParquetCompact:
                 )
                 for output, (each, table) in enumerate(zip(reads, tables, strict=True))
             ]
+            if again is not None:
+                # Whatever the chain did while each table was read by itself: what counts is what
+                # was written.
+                written = [data.staged(commit) for commit in commits]
+                _check_whole(data, written, blocks, hot)
+                _check_same_blocks(data, written)
         return Result(outputs=commits)
 
 
 def _is_wrong(task: TaskContext) -> bool:
-    """Whether what this job wrote was said to be invalid: its files are no source then."""
+    """Whether what this job wrote was said to be invalid. Its files are no source then, and neither
+    is the table, which they may have been made of, where the chain can be asked."""
     return any(given.invalidation is not None for given in task.inputs if given.trigger)
 
 
-def _from_the_chain(task: TaskContext) -> Below:
+def _from_the_chain(task: TaskContext) -> Again:
     config: Config = task.config
 
-    def rows(columns: Sequence[str], blocks: BlockRange) -> DataFrame:
+    def rows(columns: Sequence[str], blocks: BlockRange) -> DataFrame | None:
         from trace_platform.operators.evm.source import read_chain
 
-        if config.rpc_pool is None or config.chain_id is None:
-            raise InvalidConfig(
-                f"blocks {blocks.key} are wrong in their files, and have left the table",
-                hint="give the job rpc_pool and chain_id: they are read from the chain then",
-            )
         table = next((name for name, s in TABLES.items() if s.names == list(columns)), None)
-        if table is None:
-            raise InvalidConfig(
-                f"blocks {blocks.key} are wrong in their files, and no chain has such columns",
-                hint="make them anew with the job that writes the table",
-            )
+        if config.rpc_pool is None or config.chain_id is None or table is None:
+            return None
         return read_chain(task.spark(), task.rpc(config.rpc_pool), table, config.chain_id, blocks)
 
     return rows
@@ -157,4 +164,23 @@ def _check_whole(data: Frames, tables: Sequence[DataFrame], blocks: BlockRange, 
             f"blocks {blocks.key} are not whole: {found.rows} rows of {found.first} to"
             f" {found.last}, {found.breaks} of them no child of the one before",
             hint="`integrity_check` finds and repairs what is missing",
+        )
+
+
+def _check_same_blocks(data: Frames, tables: Sequence[DataFrame]) -> None:
+    """A number has the same hash in all of the tables."""
+    from pyspark.sql import functions as f
+
+    named = {"block_number", "block_hash"}
+    hashes = [table.select(*sorted(named)) for table in tables if named <= set(table.columns)]
+    if not hashes:
+        return
+    seen = reduce(lambda one, other: one.union(other), hashes).groupBy("block_number")
+    several = seen.agg(f.count_distinct("block_hash").alias("hashes")).filter("hashes > 1")
+    with data.actions():
+        block = several.agg(f.min("block_number")).collect()[0][0]
+    if block is not None:
+        raise MalformedBlock(
+            f"block {block} is not the same one in all tables",
+            hint="the chain moved while it was read",
         )

@@ -168,7 +168,8 @@ class _HashingSink:
 
 
 def sync(path: str) -> None:
-    """A committed file survives a power cut."""
+    """A committed file survives a power cut: its name is on disk once the store has put the
+    manifest beside it."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)

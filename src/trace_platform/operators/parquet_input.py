@@ -21,8 +21,8 @@ from pyarrow import types as arrow
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import CorruptFile, IncompatibleSchema, MissingFile
+from trace_platform.domain.file_ranges import merge, touches
 from trace_platform.drivers.object_store import ObjectStore
-from trace_platform.operators.file_ranges import merge, touches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

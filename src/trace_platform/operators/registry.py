@@ -3,10 +3,10 @@ DAG must not load Spark or Arrow for operators that it does not name."""
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import TYPE_CHECKING, cast
 
+from trace_platform.domain.alike import meant
 from trace_platform.domain.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ OPERATORS: dict[str, str] = {
 
 def load(name: str) -> type[Operator]:
     if name not in OPERATORS:
-        near = difflib.get_close_matches(name, OPERATORS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(OPERATORS))}"
+        hint = meant(name, OPERATORS) or f"there are {', '.join(sorted(OPERATORS))}"
         raise InvalidConfig(f"there is no operator {name!r}", hint=hint)
     module, _, attribute = OPERATORS[name].rpartition(".")
     return cast("type[Operator]", getattr(importlib.import_module(module), attribute))

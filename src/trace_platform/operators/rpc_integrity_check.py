@@ -1,8 +1,9 @@
 """`rpc_integrity_check`: do the nodes behind a chain agree with each other, and with themselves?
 
 Each round asks every provider about a few heights: near the head, the last final block, old ones,
-and one that it was asked about before. A contradiction is an alert; nothing that is stored is
-touched. As an `always_on` source it goes round and round; as a reactive job each event is a round.
+one that it was asked about before, and those that were not right. A contradiction is an alert,
+once until that block is right; nothing that is stored is touched. As an `always_on` source it goes
+round and round; as a reactive job each event is a round.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from trace_platform.data.alerts import Alert, Severity, record
+from trace_platform.data.alerts import Severity
 from trace_platform.data.database import DataDatabase
 from trace_platform.data.incidents import database_now
 from trace_platform.domain.errors import (
@@ -56,6 +57,10 @@ class Config(OperatorConfig):
     roots: bool = False
 
 
+# What a provider can be found to do without others beside it.
+_ALONE = ("rpc_contradicts_itself", "rpc_history_changed")
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """What a provider says about a block that cannot be, or that others do not say."""
@@ -66,16 +71,6 @@ class Problem:
     message: str
     facts: Mapping[str, Any] = field(default_factory=dict)
     severity: Severity = "warning"
-
-    def alert(self) -> Alert:
-        """Once for each block, however many rounds see it."""
-        return Alert(
-            severity=self.severity,
-            code=self.code,
-            message=self.message,
-            dedupe_key=f"rpc:{self.provider}:{self.code}:{self.block}",
-            facts={"provider": self.provider, "block": self.block, **self.facts},
-        )
 
 
 class RpcIntegrityCheck:
@@ -139,13 +134,16 @@ class _Rounds:
     def run(self, number: int) -> None:
         heads = dict(self._heads())
         problems: list[Problem] = []
+        answered: dict[int, set[Member]] = {}
         heights = self._heights(heads, random.Random(number)) if heads else {}  # noqa: S311
         for block, is_final in heights.items():
             self._task.check()
             asked = [member for member, head in heads.items() if head >= block]
-            problems += self._compared(block, is_final, asked)
-        for problem in problems:
-            self._report(problem)
+            found, answered[block] = self._compared(block, is_final, asked)
+            problems += found
+        for member in heads:
+            self._tell(member, [each for each in problems if each.provider == member.name])
+            self._end(member, {p.code for p in problems if p.provider == member.name}, answered)
         self._task.log.info(
             "rpc_round", providers=len(heads), blocks=sorted(heights), problems=len(problems)
         )
@@ -173,7 +171,9 @@ class _Rounds:
             head = member.head()
         except WrongChain as error:
             said = f"{member.name}: {error.message}"
-            self._report(Problem(member.name, "rpc_wrong_chain", 0, said, error.facts))
+            told = facts | error.facts
+            if member.wrong_chain.begin("chain", "warning", "rpc_wrong_chain", said, told):
+                self._task.log.warning("rpc_wrong_chain", **told)
             return None
         except TraceError:
             head = None
@@ -183,6 +183,7 @@ class _Rounds:
                 self._task.log.warning("rpc_silent", **facts)
             return None
         member.silence.end("rpc_silent_ended", f"{member.name} answers again", facts)
+        member.wrong_chain.end("rpc_wrong_chain_ended", f"{member.name} is of this chain", facts)
         return head
 
     def _heights(self, heads: Mapping[Member, int], draw: random.Random) -> dict[int, bool]:
@@ -190,11 +191,12 @@ class _Rounds:
         config = self._config
         recent = max(min(heads.values()) - config.confirmations, 0)
         final = min(self._finalized(member, head) for member, head in heads.items())
+        suspect = {block: block <= final for member in heads for block in member.suspect()}
         if final < 0:
-            return {recent: False}
+            return {recent: False} | suspect
         old = [draw.randint(0, final) for _ in range(config.old_blocks)]
         again = [block for member in heads for block in member.remembered(draw)]
-        return {recent: recent <= final} | dict.fromkeys([final, *old, *again], True)
+        return {recent: recent <= final} | suspect | dict.fromkeys([final, *old, *again], True)
 
     def _finalized(self, member: Member, head: int) -> int:
         try:
@@ -202,7 +204,10 @@ class _Rounds:
         except TraceError:
             return head - self._config.finality_blocks
 
-    def _compared(self, block: int, is_final: bool, asked: Sequence[Member]) -> list[Problem]:
+    def _compared(
+        self, block: int, is_final: bool, asked: Sequence[Member]
+    ) -> tuple[list[Problem], set[Member]]:
+        """What is wrong, and whose answers were compared."""
         answers: dict[Member, Rows] = {}
         problems: list[Problem] = []
         for member in asked:
@@ -218,7 +223,7 @@ class _Rounds:
         problems += _other_rows(block, answers)
         if is_final:
             problems += _changed(block, answers)
-        return problems
+        return problems, set(answers)
 
     def _answer(self, member: Member, block: int) -> Rows:
         """With the logs that a filter finds, which are those of the receipts."""
@@ -244,13 +249,18 @@ class _Rounds:
             # Asked again: while the head moves two answers are easily of two moments.
             is_other = mine != most or n == second
             if is_other and self._still(member, block, mine):
+                facts = {"hash": f"0x{mine.hex()}"}
+                if n == second:
+                    others = f"the {len(answers)} that answered have {len(said)}, none of them most"
+                else:
+                    others = f"{n} of {len(answers)} have 0x{most.hex()}"
+                    facts["most"] = f"0x{most.hex()}"
                 yield Problem(
                     member.name,
                     "rpc_disagrees",
                     block,
-                    f"{member.name} has 0x{mine.hex()} as block {block}, "
-                    f"{n} of {len(answers)} have 0x{most.hex()}",
-                    {"hash": "0x" + mine.hex(), "most": "0x" + most.hex()},
+                    f"{member.name} has 0x{mine.hex()} as block {block}, {others}",
+                    facts,
                     "critical" if is_final else "warning",
                 )
 
@@ -260,11 +270,27 @@ class _Rounds:
         except TraceError:
             return False
 
-    def _report(self, problem: Problem) -> None:
-        record(self._task.data(), problem.alert())
-        self._task.log.warning(
-            "rpc_problem", code=problem.code, provider=problem.provider, what=problem.message
-        )
+    def _tell(self, member: Member, problems: Sequence[Problem]) -> None:
+        """The first of each kind, unless it was told before and is not over."""
+        for each in problems:
+            facts = {"provider": member.name, "block": each.block, **each.facts}
+            incident = member.problems[each.code, each.severity]
+            if incident.begin(str(each.block), each.severity, each.code, each.message, facts):
+                self._task.log.warning(
+                    "rpc_problem", code=each.code, provider=member.name, what=each.message
+                )
+
+    def _end(self, member: Member, codes: set[str], answered: Mapping[int, set[Member]]) -> None:
+        """What is over: nothing of its kind was seen, also not where it was seen first."""
+        for (code, _), incident in member.problems.items():
+            if incident.where is None or code in codes:
+                continue
+            block = int(incident.where)
+            compared = answered.get(block, set())
+            # Alone it agrees with everybody.
+            if member in compared and (len(compared) > 1 or code in _ALONE):
+                said = f"block {block} of {member.name} is as it should be"
+                incident.end(f"{code}_ended", said, {"provider": member.name, "block": block})
 
 
 def _hash(rows: Rows) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from trace_platform.data.alerts import Severity
 from trace_platform.data.database import DataDatabase
 from trace_platform.data.incidents import Incidents
 from trace_platform.domain.block_range import BlockRange
@@ -22,6 +23,15 @@ _ANSWER_S = 10.0
 _BACKOFF_S = (0.2,)
 _TOPICS = ("topic0", "topic1", "topic2", "topic3")
 
+# What may be wrong with its blocks; a final one of another fork is another incident.
+_PROBLEMS: tuple[tuple[str, Severity], ...] = (
+    ("rpc_disagrees", "warning"),
+    ("rpc_disagrees", "critical"),
+    ("rpc_rows_differ", "warning"),
+    ("rpc_contradicts_itself", "warning"),
+    ("rpc_history_changed", "critical"),
+)
+
 Log = tuple[int, str, tuple[str, ...], str]  # its index, address, topics and data
 
 
@@ -34,6 +44,12 @@ class Member:
         self._chain = Chain(provider.endpoint, chain_id, proofs, batch_blocks=1)
         self.silence = Incidents(database, f"rpc:{self.name}:silence:")
         self.lag = Incidents(database, f"rpc:{self.name}:lag:")
+        self.wrong_chain = Incidents(database, f"rpc:{self.name}:wrong_chain:")
+        # Each begins at the block at which it was seen first.
+        self.problems = {
+            (code, severity): Incidents(database, f"rpc:{self.name}:{code}:{severity}:")
+            for code, severity in _PROBLEMS
+        }
         self._final: dict[int, bytes] = {}
 
     def close(self) -> None:
@@ -71,6 +87,10 @@ class Member:
         if len(self._final) >= _REMEMBERED and block not in self._final:
             del self._final[next(iter(self._final))]
         return self._final.setdefault(block, block_hash)
+
+    def suspect(self) -> set[int]:
+        """Blocks that were not right when they were asked for last."""
+        return {int(each.where) for each in self.problems.values() if each.where is not None}
 
     def remembered(self, draw: random.Random) -> list[int]:
         """A final block that it was asked about before, if there is one."""

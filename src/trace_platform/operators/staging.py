@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.object_store import ObjectStore
-from trace_platform.operators.evm.schema import schema_hash
 from trace_platform.operators.parquet_file import WrittenFile
 from trace_platform.wire.manifest import (
     MANIFEST_NAME,
@@ -17,6 +16,7 @@ from trace_platform.wire.manifest import (
     Manifest,
     ManifestColumn,
     ManifestFile,
+    schema_hash,
     seal,
 )
 from trace_platform.wire.task import OutputCommit, TaskOutput
@@ -33,13 +33,14 @@ def seal_output(
     part of the output. Each has the columns of `schema`. `_SUCCESS` comes last: a prefix without
     it is not complete. A partition that is no range of blocks is given by its key."""
     place = _place(blocks)
+    columns = manifest_columns(schema)
     manifest = Manifest(
         **place,
         files=[_listed(file) for file in files],
         rows=sum(file.rows for file in files),
         bytes=sum(file.bytes for file in files),
-        schema_hash=schema_hash(schema),
-        columns=[_column(field) for field in schema],
+        schema_hash=schema_hash(columns),
+        columns=columns,
     )
     body = manifest.to_bytes()
     store.put(output.prefix + MANIFEST_NAME, body)
@@ -54,6 +55,13 @@ def seal_output(
     )
 
 
+def manifest_columns(schema: pa.Schema) -> list[ManifestColumn]:
+    return [
+        ManifestColumn(name=field.name, type=str(field.type), nullable=field.nullable)
+        for field in schema
+    ]
+
+
 def _place(blocks: BlockRange | str) -> dict[str, Any]:
     if isinstance(blocks, str):
         return {"partition_key": blocks}
@@ -62,7 +70,3 @@ def _place(blocks: BlockRange | str) -> dict[str, Any]:
 
 def _listed(file: WrittenFile) -> ManifestFile:
     return ManifestFile(name=file.name, bytes=file.bytes, rows=file.rows, sha256=file.sha256)
-
-
-def _column(field: pa.Field) -> ManifestColumn:
-    return ManifestColumn(name=field.name, type=str(field.type), nullable=field.nullable)

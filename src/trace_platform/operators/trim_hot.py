@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 from trace_platform.data.hot_tables import Extent, trim
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import CommitOvertaken
+from trace_platform.domain.file_ranges import held_by, named_range, touches
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.operators.chain_table import is_chain_table
 from trace_platform.operators.contract import TaskContext
-from trace_platform.operators.file_ranges import held_by, named_range, touches
 from trace_platform.operators.hot_input import open_snapshot
 from trace_platform.operators.parquet_input import Footer, footers
 from trace_platform.wire.task import TaskInput

@@ -15,6 +15,7 @@ import structlog
 from fastapi import Depends, FastAPI, Path, Query, Request, Response
 
 from trace_platform.domain.errors import Unauthenticated
+from trace_platform.drivers.authenticate import bearer
 from trace_platform.query import metrics
 from trace_platform.query.callers import Allowance, Caller, FindUser
 from trace_platform.query.service import QueryService
@@ -24,6 +25,7 @@ from trace_platform.wire.query import (
     DATASETS_HEADER,
     ELAPSED_HEADER,
     MASKED_HEADER,
+    MOMENTS_HEADER,
     QUERY_ID_HEADER,
     ROWS_HEADER,
     TRUNCATED_HEADER,
@@ -69,7 +71,7 @@ def create_app(
     problem.install(app)
 
     async def find_caller(request: Request) -> Caller:
-        found = find_user(_bearer(request))
+        found = find_user(bearer(request))
         if found is None:
             raise Unauthenticated(
                 "a valid user token is needed", hint="send it as Authorization: Bearer TOKEN"
@@ -78,7 +80,7 @@ def create_app(
 
     async def read_token(request: Request) -> Caller:
         # In a thread: a key that is not known yet is fetched.
-        return allowance.task(await asyncio.to_thread(tokens.read, _bearer(request)))
+        return allowance.task(await asyncio.to_thread(tokens.read, bearer(request)))
 
     user, task = Depends(find_caller), Depends(read_token)
 
@@ -158,9 +160,10 @@ def _datasets(app: FastAPI, service: QueryService, user: Any) -> None:
 
     @app.get("/v1/datasets/{name}", dependencies=[user])
     async def dataset(
-        name: Annotated[str, Path(pattern="^[A-Za-z_][A-Za-z0-9_]{0,127}$")],
+        name: Annotated[str, Path(pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,511}$")],
     ) -> DatasetPage:
-        """Its columns, generations, partitions, where it comes from, whether it is up to date."""
+        """Its columns, generations, partitions, where it comes from, whether it is up to date. By
+        its published name, or as DAG.JOB or DAG.JOB.OUTPUT."""
         return await service.sources.dispatcher.dataset(name)
 
 
@@ -183,8 +186,10 @@ def _first_page(service: QueryService, caller: Caller, facts: QueryFacts, spool:
         spool.write(b"[]")
     if spool.chunks == 1:
         return _page(service, caller, said, facts.query_id, spool, 1, spool.close)
+    page = _page(service, caller, said, facts.query_id, spool, 1)
+    # Not before: one that is refused is closed, and none of its pages can be read.
     service.pages.keep(caller.keeper, facts.query_id, spool)
-    return _page(service, caller, said, facts.query_id, spool, 1)
+    return page
 
 
 def _page(
@@ -236,6 +241,9 @@ def _whole(
     masked = [f"{each.name}.{quote(column)}" for each in facts.datasets for column in each.masked]
     if masked:
         headers[MASKED_HEADER] = ",".join(masked)
+    moments = [f"{each.name}@{each.at.isoformat()}" for each in facts.datasets if each.at]
+    if moments:
+        headers[MOMENTS_HEADER] = ",".join(moments)
     media = _MEDIA.get(body.format, "application/vnd.apache.parquet")
     return service.answering.answer(caller, spool.read(), spool.size, media, headers, spool.close)
 
@@ -269,10 +277,5 @@ async def _sweep(service: QueryService) -> None:
             await asyncio.to_thread(service.exports.sweep)
         except Exception as error:
             # What could not be deleted now is looked at again.
-            log.warning("exports not swept", error=type(error).__name__)
+            log.warning("exports_not_swept", error=type(error).__name__)
         await asyncio.sleep(_SWEEP_EVERY_S)
-
-
-def _bearer(request: Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""

@@ -243,7 +243,7 @@ class ChildPool:
                 return
             except Exception as error:
                 # Whatever it is: a place without a child would be one for ever.
-                log.warning("query child did not start", error=str(error))
+                log.warning("query_child_did_not_start", error=str(error))
                 await asyncio.sleep(_RESTART_PAUSE_S)
 
     async def _new_child(self) -> Child:

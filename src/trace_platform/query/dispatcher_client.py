@@ -10,7 +10,7 @@ from typing import TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from trace_platform.domain.errors import DispatcherUnreachable
 from trace_platform.wire.query import (
@@ -24,7 +24,7 @@ from trace_platform.wire.query import (
     ResolveRequest,
     ResolveResponse,
 )
-from trace_platform.wire.refusal import error_from
+from trace_platform.wire.refusal import DISPATCHER
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 0.5
@@ -74,37 +74,29 @@ class DispatcherClient:
         return await self._ask("GET", f"/internal/queries?{query}", QueryHistory)
 
     async def _ask(self, method: str, path: str, kind: type[M], body: BaseModel | None = None) -> M:
-        response = await self._send(method, path, body)
-        try:
-            return kind.model_validate_json(response.content)
-        except ValidationError as error:
-            raise DispatcherUnreachable(
-                f"the dispatcher's answer to {path.partition('?')[0]} cannot be read",
-                hint="are both parts of the same version?",
-            ) from error
+        return DISPATCHER.read(kind, await self._send(method, path, body))
 
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def _send(self, method: str, path: str, body: BaseModel | None = None) -> httpx.Response:
+    async def _send(self, method: str, path: str, body: BaseModel | None = None) -> bytes:
         """Raise DispatcherUnreachable when there is no useful answer in `patience_s`. Every call
         may be made twice."""
         content = body.model_dump_json().encode() if body is not None else None
         clock = asyncio.get_running_loop().time
         give_up, pause = clock() + self._patience_s, _FIRST_PAUSE_S
         while True:
-            problem: object
             try:
                 response = await self._http.request(
                     method, path, content=content, headers={"Content-Type": "application/json"}
                 )
                 if response.is_success:
-                    return response
+                    return response.content
                 if response.status_code not in _PASSING:
-                    _raise_named(response)
+                    raise DISPATCHER.error(response.status_code, response.content)
                 problem = f"it answered {response.status_code}"
-            except httpx.TransportError as error:
-                problem = error or type(error).__name__
+            except httpx.RequestError as error:
+                problem = str(error) or type(error).__name__
             if clock() + pause > give_up:
                 raise DispatcherUnreachable(
                     f"the dispatcher does not answer: {problem}",
@@ -112,11 +104,3 @@ class DispatcherClient:
                 )
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
-
-
-def _raise_named(response: httpx.Response) -> None:
-    try:
-        body = response.json()
-    except ValueError:
-        body = {}
-    raise error_from(response.status_code, body if isinstance(body, dict) else {})

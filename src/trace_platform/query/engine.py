@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
+import msgspec
 import pyarrow as pa
 
 from trace_platform.domain.errors import Unavailable
@@ -55,8 +56,9 @@ class Engine:
         explained = Explained(run.relations, self._limits, run.timeout_s, str(self._scratch))
         with explained.errors_of(statement):
             set_timeout(connection, run.timeout_s)
-            lock(connection, run.relations)
-            return results.send_result(connection, statement.sql, run, self._limits, send)
+            masked = lock(connection, run.relations)
+            done = results.send_result(connection, statement.sql, run, self._limits, send)
+        return msgspec.structs.replace(done, masked=masked)
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         return open_database(self._limits, str(self._scratch / _SPILLED))
@@ -97,16 +99,19 @@ def set_timeout(connection: duckdb.DuckDBPyConnection, timeout_s: float) -> None
     connection.execute(f"SET max_execution_time = {max(1, int(timeout_s * 1000))}")
 
 
-def lock(connection: duckdb.DuckDBPyConnection, relations: Sequence[Relation]) -> None:
-    """Give the database its views, let it open their files and no others, and freeze that."""
+def lock(
+    connection: duckdb.DuckDBPyConnection, relations: Sequence[Relation]
+) -> dict[str, list[str]]:
+    """Give the database its views, let it open their files and no others, and freeze that. By view,
+    the columns that it masks."""
     files = sorted({path for each in relations for path in each.files})
     connection.execute(f"SET allowed_paths = {listed(files)}; SET enable_external_access = false")
-    for each in relations:
-        _create_view(connection, each)
+    masked = {each.view: _create_view(connection, each) for each in relations}
     connection.execute("SET lock_configuration = true")
+    return masked
 
 
-def _create_view(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
+def _create_view(connection: duckdb.DuckDBPyConnection, relation: Relation) -> list[str]:
     columns = relation.columns or _columns_of_files(connection, relation)
     hot, names = None, []
     if relation.hot is not None:
@@ -115,6 +120,7 @@ def _create_view(connection: duckdb.DuckDBPyConnection, relation: Relation) -> N
         hot, names = f"hot_{secrets.token_hex(16)}", table.column_names
         connection.register(hot, table)
     connection.execute(views.create_view(relation, columns, views.all_rows(relation, hot, names)))
+    return views.masked_columns(relation, columns)
 
 
 def _columns_of_files(connection: duckdb.DuckDBPyConnection, relation: Relation) -> list[Column]:

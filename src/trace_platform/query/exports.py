@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from pyarrow import NativeFile
+from pyarrow.fs import FileSystem
 
 from trace_platform.domain.errors import NotFound
 from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.query.disk_full import disk_full
 from trace_platform.query.spool import Spool
 
 KEPT = timedelta(days=1)
@@ -27,15 +29,20 @@ class Exports:
 
     def keep(self, caller: str, query_id: UUID, spool: Spool) -> datetime:
         """Write the spool's bytes. Until when they are there: a day, unless the caller keeps
-        more than there may be of one, and the oldest give way."""
+        more than there may be of one, and the oldest give way. What fails leaves no file."""
         self._make_room(caller, spool.size)
         filesystem, path = self._store.filesystem(self._uri(caller, query_id))
-        filesystem.create_dir(path.rpartition("/")[0], recursive=True)
         partial = f"{path}.partial"
-        with filesystem.open_output_stream(partial) as target:
-            for part in spool.read():
-                target.write(part)
-        filesystem.move(partial, path)
+        with disk_full("an export"):
+            filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+            try:
+                with filesystem.open_output_stream(partial) as target:
+                    for part in spool.read():
+                        target.write(part)
+                filesystem.move(partial, path)
+            except BaseException:
+                _delete(filesystem, partial)
+                raise
         return datetime.now(UTC) + KEPT
 
     def open(self, caller: str, query_id: UUID) -> tuple[NativeFile, int]:
@@ -59,7 +66,7 @@ class Exports:
         held = sum(each[1] for each in found)
         while found and (held + size > self._max_bytes or len(found) >= _MOST):
             _, freed, filesystem, path = found.pop(0)
-            filesystem.delete_file(path)
+            _delete(filesystem, path)
             held -= freed
 
     def sweep(self) -> int:
@@ -69,10 +76,18 @@ class Exports:
             filesystem, path = self._store.filesystem(uri)
             made = filesystem.get_file_info(path).mtime
             if made is not None and made < oldest:
-                filesystem.delete_file(path)
-                gone += 1
+                gone += _delete(filesystem, path)
         return gone
 
     def _uri(self, caller: str, query_id: UUID) -> str:
         assert _CALLER.fullmatch(caller), "callers are named by us"
         return f"s3://{self._bucket}/exports/{caller}/{query_id}.parquet"
+
+
+def _delete(filesystem: FileSystem, path: str) -> bool:
+    """False: another was faster."""
+    try:
+        filesystem.delete_file(path)
+    except FileNotFoundError:
+        return False
+    return True

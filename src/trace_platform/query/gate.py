@@ -7,15 +7,15 @@ known here: every name that is no WITH of the statement is reported.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import duckdb
 
+from trace_platform.domain.alike import alike, did_you_mean
 from trace_platform.domain.errors import InvalidQuery, QueryTooLarge
 from trace_platform.query.functions import TABLE_FUNCTIONS, allowed_functions, fold, is_denied
 from trace_platform.query.messages import Reference
@@ -239,11 +239,11 @@ class _Walk:
                 continue
             if is_denied(name):
                 self._refuse(node, f"the function {name!r} is not allowed in a query")
-            close = difflib.get_close_matches(name, allowed_functions(), 3)
+            close = alike(name, allowed_functions(), 3)
             self._refuse(
                 node,
                 f"there is no function {name!r} for queries",
-                _did_you_mean(close),
+                did_you_mean(close) or None,
                 suggestions=close,
             )
 
@@ -352,7 +352,3 @@ def _seen_by(node: Node, key: str, scope: Scope) -> Scope:
     if node.get("type") == "RECURSIVE_CTE_NODE" and key == "right":
         return scope | {fold(str(node["cte_name"]))}
     return scope
-
-
-def _did_you_mean(names: Collection[str]) -> str | None:
-    return f"did you mean {' or '.join(names)}?" if names else None

@@ -31,7 +31,7 @@ class History:
     def add(self, record: QueryRecord) -> None:
         """Recorded soon."""
         if len(self._waiting) == _MOST:
-            log.warning("query history lost", query_id=str(self._waiting[0].query_id))
+            log.warning("query_history_lost", query_id=str(self._waiting[0].query_id))
         self._waiting.append(record)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
@@ -62,7 +62,7 @@ class History:
             try:
                 await self._send_batch()
             except TraceError as error:
-                log.warning("query history waits", code=error.code, records=len(self._waiting))
+                log.warning("query_history_waits", code=error.code, records=len(self._waiting))
 
     async def _send_batch(self) -> None:
         batch = list(itertools.islice(self._waiting, _BATCH))
@@ -70,7 +70,7 @@ class History:
             await self._dispatcher.record(batch)
         except BadInput as error:
             # It would be refused for ever, and hold up all that follow.
-            log.error("query history refused", reason=error.message, records=len(batch))
+            log.error("query_history_refused", reason=error.message, records=len(batch))
         sent = set(map(id, batch))
         while self._waiting and id(self._waiting[0]) in sent:
             self._waiting.popleft()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,8 +16,9 @@ from trace_platform.data.columns import Column, schema_of, select_list
 from trace_platform.data.hot_reader import ReadTable, tables_in
 from trace_platform.data.hot_rows import BLOCK, table_name
 from trace_platform.data.kept_connections import KeptConnections
-from trace_platform.domain.errors import DiskFull, InternalError, QueryCanceled, QueryTooLarge
+from trace_platform.domain.errors import InternalError, QueryCanceled, QueryTooLarge
 from trace_platform.query import messages
+from trace_platform.query.disk_full import disk_full
 from trace_platform.query.hot_filters import conditions
 from trace_platform.query.messages import Scan
 
@@ -65,6 +65,11 @@ class HotTables:
         """The first block that the table answers for. None: it is empty, or there is none."""
         found = self._tables.get(version)
         return found.first_block if found else None
+
+    def origin(self, version: UUID) -> int | None:
+        """The lowest block that the table ever had."""
+        found = self._tables.get(version)
+        return found.origin_block if found else None
 
     def write(self, version: UUID, scan: Scan, path: Path, max_bytes: int) -> int:
         """The rows that the scan asks for, as an Arrow file at `path`, where there is none yet. How
@@ -127,14 +132,12 @@ def _write(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch], max
 @contextmanager
 def _new_file(path: Path) -> Iterator[IO[bytes]]:
     """The folder is one that the child can write: what it may have put there is not followed."""
-    with open(path, "xb") as file:
+    with disk_full("the rows of a query"), open(path, "xb") as file:
         try:
             yield file
             file.flush()
-        except BaseException as error:
+        except BaseException:
             path.unlink(missing_ok=True)
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise DiskFull("no space left for the rows of a query") from None
             raise
 
 

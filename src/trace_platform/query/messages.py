@@ -145,6 +145,8 @@ class Done(msgspec.Struct, frozen=True, tag="done", kw_only=True):
     columns: list[Column]
     row_count: int
     truncated: bool
+    # By view: its columns whose values were not shown.
+    masked: dict[str, list[str]] = {}
     # The child has little memory left that it can still ask for: it is not to be used again.
     spent: bool = False
 

@@ -17,9 +17,16 @@ def create_view(relation: Relation, columns: Sequence[Column], rows: str) -> str
 
     A mask is inside the view: nothing that a statement says is ever computed from the value.
     """
-    shown = ", ".join(_shown(column, relation.masked) for column in columns)
+    masked = masked_columns(relation, columns)
+    shown = ", ".join(_shown(column, masked) for column in columns)
     condition = to_condition(relation.where or {}, {each.name: each.type for each in columns}, "r")
     return f"CREATE VIEW {quoted(relation.view)} AS SELECT {shown} FROM {rows} WHERE {condition}"
+
+
+def masked_columns(relation: Relation, columns: Sequence[Column]) -> list[str]:
+    """Those of the columns whose values the view does not show."""
+    asked = {name.lower() for name in relation.masked}
+    return [column.name for column in columns if column.name.lower() in asked]
 
 
 def all_rows(relation: Relation, hot: str | None, hot_names: Collection[str] = ()) -> str:
@@ -63,7 +70,7 @@ def _none(relation: Relation) -> str:
 
 def _shown(column: Column, masked: Collection[str]) -> str:
     name = quoted(column.name)
-    if column.name.lower() not in {each.lower() for each in masked}:
+    if column.name not in masked:
         return f"r.{name}"
     value = text(_MASK) if column.type == "VARCHAR" else f"CAST(NULL AS {column.type})"
     return f"{value} AS {name}"

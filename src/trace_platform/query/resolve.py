@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 from uuid import UUID
 
-from trace_platform.domain.errors import InvalidQuery, NotFound, TraceError, UnknownDataset
+from trace_platform.domain.alike import meant
+from trace_platform.domain.errors import (
+    Conflict,
+    InvalidQuery,
+    NotFound,
+    TraceError,
+    UnknownDataset,
+)
+from trace_platform.domain.moment import moment_or_id
 from trace_platform.query.callers import Caller
 from trace_platform.query.dispatcher_client import DispatcherClient
 from trace_platform.query.messages import Reference
@@ -29,6 +37,10 @@ class Resolved:
     granted_files: tuple[str, ...] | None = None
 
     @property
+    def name(self) -> str:
+        return self.dataset.name or self.reference.name
+
+    @property
     def version(self) -> UUID:
         return self.dataset.dataset_version
 
@@ -36,13 +48,13 @@ class Resolved:
     def files(self) -> Sequence[str]:
         return self.dataset.files if self.granted_files is None else self.granted_files
 
-    @property
-    def used(self) -> UsedDataset:
+    def used(self, masked: Sequence[str]) -> UsedDataset:
         return UsedDataset(
-            name=self.dataset.name or self.reference.name,
+            name=self.name,
             dataset_uuid=self.dataset.dataset_uuid,
             dataset_version=self.version,
-            masked=list(self.masked),
+            at=self.dataset.at,
+            masked=list(masked),
         )
 
     @property
@@ -54,6 +66,8 @@ async def resolve(
     references: Sequence[Reference], caller: Caller, at: str | None, dispatcher: DispatcherClient
 ) -> list[Resolved]:
     """Raise InvalidQuery, at the place of the name, for one that the caller cannot read."""
+    if at is not None:
+        moment_or_id(at)  # also of a statement that reads no dataset
     if not references:
         return []
     if caller.grants is not None:
@@ -91,8 +105,22 @@ def _published(reference: Reference, at: str | None) -> DatasetRef:
 
 
 def _for_user(reference: Reference, dataset: ResolvedDataset, caller: Caller) -> Resolved:
-    masked = () if caller.sees(dataset.name) else tuple(dataset.pii)
-    return Resolved(reference, dataset, masked=masked)
+    if caller.sees(dataset.name):
+        return Resolved(reference, dataset)
+    if dataset.pii_missing:
+        _refuse_unmasked(reference, dataset)
+    return Resolved(reference, dataset, masked=tuple(dataset.pii))
+
+
+def _refuse_unmasked(reference: Reference, dataset: ResolvedDataset) -> NoReturn:
+    """A name that is misspelt hides nothing: nobody knows which column was meant to be hidden."""
+    missing = dataset.pii_missing[0]
+    like = meant(missing, [column.name for column in dataset.columns or ()])
+    raise Conflict(
+        f"{reference.name!r} has no column {missing!r}, which its `pii` says is personal",
+        hint=f"{like} correct `pii` in the DAG file, and deploy it".lstrip(),
+        **_place(reference),
+    )
 
 
 async def _granted(

@@ -44,10 +44,9 @@ def for_json(value: str, kind: DuckDBPyType) -> str:
         case name if name in _NUMBERS:
             return value
         case name if name in _TIMESTAMPS:
-            return f"replace(CAST({value} AS VARCHAR), ' ', 'T')"
+            return _iso(value, value)
         case name if name == _ZONED:
-            utc = f"replace(CAST({value} AT TIME ZONE 'UTC' AS VARCHAR), ' ', 'T') || '+00:00'"
-            return f"CASE WHEN isfinite({value}) THEN {utc} ELSE CAST({value} AS VARCHAR) END"
+            return _iso(value, f"({value} AT TIME ZONE 'UTC')", "+00:00")
         case name if name in NESTED:
             return _cast(value, kind, _Carried("VARCHAR", times="VARCHAR"))
         case _:
@@ -72,6 +71,12 @@ def for_arrow(value: str, kind: DuckDBPyType) -> str:
     """The value, or its text where Arrow would round it or Parquet has no type for it. A sum of
     integers has 128 bits: a decimal, which is refused beyond 38 digits and never rounded."""
     return _cast(value, kind, _Carried("DECIMAL(38, 0)"))
+
+
+def _iso(value: str, local: str, zone: str = "") -> str:
+    """What ISO 8601 has a text for: nothing infinite, and no year before 1."""
+    written = f"replace(CAST({local} AS VARCHAR), ' ', 'T')" + (f" || '{zone}'" if zone else "")
+    return f"CASE WHEN year({local}) > 0 THEN {written} ELSE CAST({value} AS VARCHAR) END"
 
 
 @dataclass(frozen=True, slots=True)

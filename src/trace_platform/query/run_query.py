@@ -19,8 +19,8 @@ import msgspec
 from trace_platform.data.kept_connections import KeptConnections
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig, RangeNotReady, Unavailable
+from trace_platform.domain.file_ranges import held_by, uncovered
 from trace_platform.drivers.object_store import ObjectStore
-from trace_platform.operators.file_ranges import held_by, uncovered
 from trace_platform.query.callers import Caller
 from trace_platform.query.children import Child
 from trace_platform.query.dispatcher_client import DispatcherClient
@@ -124,16 +124,21 @@ async def _opened(
     sources: Sources, relations: Sequence[Resolved], child: Child
 ) -> AsyncIterator[HotTables]:
     """Leaving it ends a read that is under way. A Postgres that does not even answer that is left
-    behind: neither the query nor the next one waits for it."""
+    behind: neither the query nor the next one waits for it. Raise Unavailable when the query was
+    stopped while it waited for one."""
     if sources.data is None:
         raise InvalidConfig("this query service has no Postgres data")
     if len(sources.left_behind) >= _MOST_LEFT:
-        raise Unavailable("Postgres data does not answer", hint="see `trace status`")
+        raise _no_answer()
     versions = [each.version for each in relations if each.dataset.table]
     opened = open_tables(sources.data, versions)
     entering = _in_thread(opened.__enter__)
+    is_stopped = False
     try:
         yield await asyncio.shield(entering)
+    except asyncio.CancelledError:
+        is_stopped = True
+        raise
     finally:
         leaving = asyncio.ensure_future(_left(opened, entering))
         sources.left_behind.add(leaving)
@@ -143,6 +148,12 @@ async def _opened(
         finally:
             # A thread that still writes into the child's folder is no company for another query.
             child.fit = child.fit and leaving.done()
+        if is_stopped and not leaving.done():
+            raise _no_answer()
+
+
+def _no_answer() -> Unavailable:
+    return Unavailable("Postgres data does not answer", hint="see `trace status`")
 
 
 async def _left(opened: AbstractContextManager[HotTables], entering: Future[HotTables]) -> None:
@@ -163,7 +174,7 @@ def _relation(one: Resolved, tables: HotTables, store: ObjectStore) -> Relation:
     hot = tables.columns(one.version)
     if not hot:
         return _cold(one, store)
-    refuse_gap(one, tables.seam(one.version))
+    refuse_gap(one, tables.seam(one.version), tables.origin(one.version))
     cold = _columns(one) if one.files else []
     known = {column.name for column in cold}
     return Relation(
@@ -178,18 +189,21 @@ def _relation(one: Resolved, tables: HotTables, store: ObjectStore) -> Relation:
     )
 
 
-def refuse_gap(one: Resolved, seam: int | None) -> None:
-    """Rows that have left the table are in files, unless these were rolled back: an answer without
-    them would be wrong, and nobody would notice."""
-    held = held_by(one.files)
-    if seam is None or not held or held[0].start >= seam:
+def refuse_gap(one: Resolved, seam: int | None, origin: int | None) -> None:
+    """Rows that have left the table are in files, unless these were rolled back or are no part of
+    the dataset any more: an answer without them would be wrong, and nobody would notice."""
+    starts = [held.start for held in held_by(one.files)[:1]]
+    if origin is not None:
+        starts.append(origin)
+    if seam is None or not starts or min(starts) >= seam:
         return
-    gap = uncovered([BlockRange(held[0].start, seam - 1)], one.files)
+    gap = uncovered([BlockRange(min(starts), seam - 1)], one.files)
     if gap is not None:
         raise RangeNotReady(
             f"blocks {gap.key} of {one.reference.name!r} are neither in its table, which begins at"
             f" {seam}, nor in files",
-            hint="they are being written: see `trace why` and the job that compacts",
+            hint="`trace why` tells whether they are being written; files that were rolled back, or"
+            " are not the dataset's `cold` part any more, are there again with their version",
         )
 
 

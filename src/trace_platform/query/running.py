@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from trace_platform.domain.errors import Conflict, NotFound, QueryCanceled
+from trace_platform.domain.errors import Conflict, NotFound, QueryCanceled, Unavailable
 from trace_platform.wire.query import RunningQueries, RunningQuery
+
+# A service that stops is mostly started again.
+_BACK_S = 2
 
 
 @dataclass(slots=True)
@@ -21,16 +24,25 @@ class _Running:
     task: asyncio.Task[object]
     canceled: bool = False
 
+    def cancel(self) -> None:
+        if not self.canceled:
+            self.canceled = True
+            self.task.cancel()
+
 
 class Running:
     """A caller sees and stops its own."""
 
     def __init__(self) -> None:
         self._queries: dict[UUID, _Running] = {}
+        self._is_stopping = False
 
     @contextlib.contextmanager
     def query(self, query_id: UUID, caller: str, sql_sha256: str) -> Iterator[None]:
-        """Around the query, in its own task. Raise QueryCanceled when somebody stopped it."""
+        """Around the query, in its own task. Raise QueryCanceled when somebody stopped it,
+        Unavailable when the service stops."""
+        if self._is_stopping:
+            raise _stopping()
         if query_id in self._queries:
             raise Conflict(f"query {query_id} is running", hint="give each query an id of its own")
         task = asyncio.current_task()
@@ -39,10 +51,12 @@ class Running:
         self._queries[query_id] = entry
         try:
             yield
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, Unavailable):
             if not entry.canceled:
                 raise
             task.uncancel()
+            if self._is_stopping:
+                raise _stopping() from None
             raise QueryCanceled(f"query {query_id} was stopped") from None
         finally:
             del self._queries[query_id]
@@ -52,9 +66,13 @@ class Running:
         entry = self._queries.get(query_id)
         if entry is None or entry.caller != caller:
             raise NotFound(f"you have no query {query_id} that runs")
-        if not entry.canceled:
-            entry.canceled = True
-            entry.task.cancel()
+        entry.cancel()
+
+    def stop(self) -> None:
+        """All of them, and none from now on: the service ends."""
+        self._is_stopping = True
+        for entry in self._queries.values():
+            entry.cancel()
 
     def of(self, caller: str) -> RunningQueries:
         return RunningQueries(
@@ -66,3 +84,9 @@ class Running:
                 if each.caller == caller
             ]
         )
+
+
+def _stopping() -> Unavailable:
+    return Unavailable(
+        "the query service is stopping", hint="run the query again", retry_after_s=_BACK_S
+    )

@@ -86,7 +86,7 @@ async def serve(
     tokens = TokenVerifier(_fetch_keys(places.dispatcher_url, places.ca))
     app = create_app(service, find_user, tokens, capacity.allowance)
     try:
-        await serve_https(app, listen, on_ready)
+        await serve_https(app, listen, on_ready, service.running.stop)
     finally:
         if connections is not None:
             connections.close()

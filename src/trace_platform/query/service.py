@@ -90,9 +90,11 @@ class QueryService:
             self.pool.borrowed() as child,
         ):
             asked.relations = await resolved(child, asked.request, asked.caller, self.sources)
-            return await run_query(
+            done = await run_query(
                 child, asked.request, asked.caller, asked.relations, self.sources, spool
             )
+            asked.masked = done.masked
+            return done
 
     @asynccontextmanager
     async def _deadline(self, timeout_s: float) -> AsyncIterator[None]:
@@ -129,7 +131,7 @@ class QueryService:
         # One that found no place was not even begun.
         if not is_recorded and code != TooManyQueries.code:
             self.history.add(asked.record(0, 0, code))
-        log.info("query refused", code=code, **asked.audit())
+        log.info("query_refused", code=code, **asked.audit())
         self._count(asked, code, 0, 0)
 
     def _count(self, asked: _Asked, outcome: str, rows: int, size: int) -> None:
@@ -145,6 +147,8 @@ class _Asked:
         # The statement itself may hold data: only its hash is kept.
         self.sql_sha256 = hashlib.sha256(request.sql.encode()).hexdigest()
         self.relations: list[Resolved] = []
+        # By view, once it ran: columns that were there and not shown.
+        self.masked: dict[str, list[str]] = {}
         self._started_at, self._started = datetime.now(UTC), time.perf_counter()
 
     @property
@@ -153,8 +157,12 @@ class _Asked:
 
     @property
     def used(self) -> list[UsedDataset]:
-        """Each generation once, however often the statement names it."""
-        return list({each.version: each.used for each in self.relations}.values())
+        """Each generation once, or once for each moment of it that the statement reads."""
+        found = {(each.version, each.dataset.at): self._used(each) for each in self.relations}
+        return list(found.values())
+
+    def _used(self, each: Resolved) -> UsedDataset:
+        return each.used(self.masked.get(each.reference.view, each.masked))
 
     def facts(self, done: Done) -> QueryFacts:
         return QueryFacts(
@@ -170,7 +178,7 @@ class _Asked:
         shown: dict[str, set[str]] = {}
         for each in self.relations:
             if each.shown_pii:
-                shown.setdefault(each.used.name, set()).update(each.shown_pii)
+                shown.setdefault(each.name, set()).update(each.shown_pii)
         return QueryRecord(
             query_id=self.query_id,
             caller=self.caller.name,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trace_platform.domain.errors import QueryTooLarge
+from trace_platform.query.disk_full import disk_full
 
 _IN_MEMORY_BYTES = 8 << 20
 _READ_BYTES = 1 << 20
@@ -26,7 +27,7 @@ class Spool:
         self._ends: list[int] = []
 
     def write(self, chunk: bytes) -> None:
-        """Raise QueryTooLarge once there is more than there may be."""
+        """Raise QueryTooLarge when there is more than may be, DiskFull when there is no room."""
         size = self.size + len(chunk)
         if size > self._max_bytes:
             raise QueryTooLarge(
@@ -34,7 +35,8 @@ class Spool:
                 hint="select fewer columns or rows, aggregate, or let the query_export operator"
                 " write it",
             )
-        self._file.write(chunk)
+        with disk_full("an answer"):
+            self._file.write(chunk)
         self._ends.append(size)
 
     @property

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from trace_platform.wire.rpc_codes import LIMITS, METHOD_MISSING
+
 # Below this an answer is parsed.
 SMALL_BYTES = 64 << 10
-# Limits, by the codes that nodes and providers use for them; the last two are HTTP's own.
-_LIMIT_CODES = frozenset({-32005, -32029, 429, 503})
-_METHOD_MISSING = -32601
 _MISSING_METHOD_WORDS = re.compile(
     r"method.*(not (found|supported|available)|does not exist)|unsupported method", re.I
 )
@@ -29,11 +28,11 @@ class Fault(msgspec.Struct, gc=False):
 
     @property
     def is_limit(self) -> bool:
-        return self.code in _LIMIT_CODES
+        return self.code in LIMITS
 
     @property
     def is_missing_method(self) -> bool:
-        return self.code == _METHOD_MISSING or bool(_MISSING_METHOD_WORDS.search(self.message))
+        return self.code == METHOD_MISSING or bool(_MISSING_METHOD_WORDS.search(self.message))
 
     @property
     def is_missing_block(self) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import FastAPI, Response
 
-from trace_platform.domain.errors import Unauthenticated
+from trace_platform.drivers.authenticate import require
 from trace_platform.rpc import metrics as figures
 from trace_platform.rpc.metrics import Metrics
 from trace_platform.rpc.pool import Pool
@@ -16,6 +15,7 @@ from trace_platform.rpc.pools_app import PoolsApp
 from trace_platform.rpc.provider import Provider
 from trace_platform.rpc.relay import Relay
 from trace_platform.wire import problem
+from trace_platform.wire.headers import AUTHORIZATION
 from trace_platform.wire.rpc import PoolList, PoolStatus, ProviderStatus
 
 
@@ -35,7 +35,7 @@ def create_app(
 
     app = FastAPI(title="Trace RPC egress", docs_url=None, redoc_url=None, lifespan=lifespan)
     problem.install(app)
-    user = Depends(_user(user_token))
+    user = require(lambda: (user_token,), AUTHORIZATION)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
@@ -85,14 +85,3 @@ def _provider_status(pool: Pool, provider: Provider) -> ProviderStatus:
             "key": config.key_name,
         }
     )
-
-
-def _user(user_token: str) -> Callable[[Request], None]:
-    expected = user_token.encode()
-
-    def check(request: Request) -> None:
-        given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
-        if not hmac.compare_digest(given, expected):
-            raise Unauthenticated("Authorization is missing or wrong")
-
-    return check

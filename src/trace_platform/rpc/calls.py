@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from trace_platform.rpc.faults import METHOD_REFUSED, NOT_A_CALL, NOT_JSON, RpcRefusal
+from trace_platform.rpc.faults import RpcRefusal
+from trace_platform.wire.rpc_codes import METHOD_REFUSED, NOT_A_CALL, NOT_JSON
 
 MAX_CALLS = 10_000
 

@@ -57,7 +57,7 @@ class ProviderConfig:
 class PoolConfig:
     name: str
     providers: tuple[ProviderConfig, ...]
-    # None: that of the first provider that answers, if most do not differ.
+    # None: that of most providers.
     chain_id: int | None = None
 
 
@@ -69,6 +69,10 @@ class Timing:
     answer_s: float = 30.0
     # Of one question, with every retry.
     deadline_s: float = 55.0
+    # A question that would wait longer for a provider's rate is refused at once.
+    rate_wait_s: float = 45.0
+    # Of an answer on its way to the client; a large one is read from the provider meanwhile.
+    send_s: float = 300.0
     # Between two looks at each provider's head; a pool that nobody asks is looked at less often.
     poll_s: float = 3.0
     idle_poll_s: float = 30.0

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-# Codes of ours, in the range that JSON-RPC leaves to servers.
-UNAVAILABLE = -32050
-METHOD_REFUSED = -32052
-DISAGREE = -32055
-# Codes that clients know.
-LIMITED = -32005
-TOO_LARGE = -32008
-NOT_JSON = -32700
-NOT_A_CALL = -32600
-
 
 class RpcRefusal(Exception):
     """The client gets this error instead of an answer. The message holds no secret."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
@@ -29,7 +29,8 @@ class Health:
         self._relay = relay
         self._pool = relay.pool
         self._states: dict[str, str] = {}
-        self._compared: int | None = None
+        # Heights, and who was asked there.
+        self._compared: set[tuple[int, tuple[Provider, ...]]] = set()
 
     async def run(self, begin: asyncio.Event) -> None:
         await begin.wait()
@@ -66,21 +67,33 @@ class Health:
                 provider.last_failure = None
 
     async def _compare(self) -> None:
-        """Do they have the same blocks? Only asked anew when the head moved, or someone differs."""
+        """Do they have the same blocks? Who is behind is compared where it is, with those that are
+        not."""
         pool = self._pool
         if pool.head is None or pool.alone:
             return
-        height = max(0, pool.head - _COMPARED_DEPTH)
-        voters = [each for each in pool.voters() if (each.head.number or 0) >= height]
-        differ = any(each.contradicts for each in pool.providers)
-        if height == self._compared and not differ:
-            return
-        found = await asyncio.gather(*(self._hash(each, height) for each in voters))
-        hashes = {
-            each.name: hash_ for each, hash_ in zip(voters, found, strict=True) if hash_ is not None
+        near = max(0, pool.head - _COMPARED_DEPTH)
+        able = [each for each in pool.providers if each.on_chain and each.can_be_looked_at]
+        heads = {each: each.head.number for each in able if each.head.number is not None}
+        heights = {
+            each: near if head >= near else max(0, head - _COMPARED_DEPTH)
+            for each, head in heads.items()
         }
-        pool.settle_hashes(hashes)
-        self._compared = height
+        compared = set()
+        for height in sorted(set(heights.values()), reverse=True):
+            asked = tuple(each for each, own in heights.items() if own in (height, near))
+            judged = [each for each in asked if heights[each] == height]
+            compared.add((height, asked))
+            # Anew when there is another block or another provider to ask, or while one differs.
+            if (height, asked) not in self._compared or any(each.contradicts for each in judged):
+                pool.settle_hashes(await self._hashes(asked, height), judged)
+        self._compared = compared
+
+    async def _hashes(self, providers: Sequence[Provider], height: int) -> dict[str, str]:
+        """Of those that tell."""
+        found = await asyncio.gather(*(self._hash(each, height) for each in providers))
+        told = zip(providers, found, strict=True)
+        return {each.name: hash_ for each, hash_ in told if hash_ is not None}
 
     async def _goes_on(self, ahead: Provider, of: Provider) -> bool:
         """Whether `ahead` has its head in truth, and `of`'s head below it."""

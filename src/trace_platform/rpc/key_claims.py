@@ -11,12 +11,11 @@ from typing import Protocol
 
 import httpx
 import structlog
-from pydantic import ValidationError
 
 from trace_platform.domain.errors import DispatcherUnreachable, TraceError
 from trace_platform.rpc.pool import Pool
 from trace_platform.rpc.provider import Provider
-from trace_platform.wire.refusal import error_from
+from trace_platform.wire.refusal import DISPATCHER
 from trace_platform.wire.rpc import KeyClaimRequest, KeyClaimResponse
 
 log = structlog.get_logger()
@@ -50,14 +49,12 @@ class DispatcherClient:
             response = await self._http.post(
                 "/internal/rpc/key-claims", json=request.model_dump(mode="json")
             )
-            if response.is_success:
-                return set(KeyClaimResponse.model_validate_json(response.content).granted)
-            raise error_from(response.status_code, response.json())
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             said = str(error) or type(error).__name__
             raise DispatcherUnreachable(f"the dispatcher does not answer: {said}") from None
-        except (ValueError, ValidationError):
-            raise DispatcherUnreachable("the dispatcher's answer cannot be read") from None
+        if not response.is_success:
+            raise DISPATCHER.error(response.status_code, response.content)
+        return set(DISPATCHER.read(KeyClaimResponse, response.content).granted)
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -80,8 +80,9 @@ class Pool:
         return sorted((each for each in fit if not each.ready), key=lambda each: each.resting_s)
 
     def voters(self) -> list[Provider]:
-        """Whose word counts when providers have to agree."""
-        return [each for each in self.providers if each.healthy and not each.stalled]
+        """Whose word counts when providers have to agree: of those that can be asked. Who is left
+        out cannot keep the others from agreeing."""
+        return [each for each in self.providers if each.ready and not each.stalled]
 
     def lag(self, provider: Provider) -> int | None:
         if self.head is None or provider.head.number is None:
@@ -120,7 +121,8 @@ class Pool:
             each.runs_ahead = not self.alone and (each.head.number or 0) > limit
 
     def _known(self) -> list[Provider]:
-        return [each for each in self.voters() if each.head.number is not None]
+        """Also one that limits the rate: for a moment it still has the head that it told of."""
+        return [each for each in self.healthy if not each.stalled and each.head.number is not None]
 
     def _move_head(self, backed: int, voters: int, now: float) -> None:
         back = self.head is not None and backed < self.head
@@ -131,31 +133,41 @@ class Pool:
             self.head, self._head_at = backed, now
 
     def settle_chain(self) -> None:
-        """Exclude who serves another chain than the settings say, or than most do."""
-        wanted = self._fixed_chain or _most_common(
+        """Exclude who serves another chain than the settings say, or than most do. Where most do
+        not serve one chain, exclude all: rows of two chains must not mix."""
+        self.chain_id = self._fixed_chain or _most_common(
             [each.chain_id for each in self.providers if each.chain_id is not None]
         )
-        self.chain_id = wanted
         for each in self.providers:
-            wrong = wanted is not None and each.chain_id not in (None, wanted)
-            each.excluded = f"it serves chain {each.chain_id}, not {wanted}" if wrong else None
+            each.excluded = None
+            if each.chain_id not in (None, self.chain_id):
+                right = self.chain_id or "one that most serve: set the pool's chain_id"
+                each.excluded = f"it serves chain {each.chain_id}, not {right}"
 
-    def settle_hashes(self, hashes: Mapping[str, str]) -> None:
-        """`hashes`: of one block some way below the head, by provider. Who differs from most is
-        not asked about recent blocks; where there is no majority, the leader's word stands. Of who
+    def settle_hashes(
+        self, hashes: Mapping[str, str], judged: Collection[Provider] | None = None
+    ) -> None:
+        """`hashes`: of one block some way below the head, by provider. Who of the judged differs
+        from most is not asked, until it does not differ any more. One alone is not most, and of who
         is not among them nothing new is known."""
-        most = _most_common(list(hashes.values()))
-        if most is None and self.leader is not None:
-            most = hashes.get(self.leader.name)
-        for each in self.providers:
-            if each.name in hashes:
-                each.contradicts = most is not None and hashes[each.name] != most
+        told = [each for each in self.providers if each.name in hashes]
+        if len(told) < 2:
+            return
+        most = _most_common(list(hashes.values())) or hashes[min(told, key=self._doubt).name]
+        for each in told:
+            if judged is None or each in judged:
+                each.contradicts = hashes[each.name] != most
+
+    def _doubt(self, provider: Provider) -> tuple[object, ...]:
+        """Whose word stands where there is no majority: the leader's, while it keeps up."""
+        doubts = provider.stalled, provider.contradicts, provider.runs_ahead
+        return *doubts, provider is not self.leader, *_rank(provider)
 
     def _fits(self, provider: Provider, needs: Needs) -> bool:
         if self.alone:
             return True
         recent = self._is_near_tip(needs) or needs.hashes
-        if recent and (provider.contradicts or provider.runs_ahead):
+        if recent and provider.runs_ahead:
             return False
         head = provider.head.number
         if head is None or self.head is None:
@@ -181,7 +193,7 @@ class Pool:
         for each in self.providers:
             still_s = now - each.head.moved_at
             others_move = any(
-                other.healthy
+                other.on_chain
                 and other is not each
                 and other.head.moves >= 2
                 and other.head.moved_at > each.head.moved_at + self.timing.stall_s / 2

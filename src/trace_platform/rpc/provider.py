@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,7 +54,7 @@ class Provider:
     claimed: bool = True
     # Why it is not asked whatever happens, such as the wrong chain.
     excluded: str | None = None
-    # Its recent blocks are not those of the others.
+    # Its blocks are not those of the others.
     contradicts: bool = False
     stalled: bool = False
     # It claims blocks far beyond what most have.
@@ -86,9 +85,15 @@ class Provider:
         return self.claimed and not self.config.lacks_key
 
     @property
-    def may_be_asked(self) -> bool:
-        """In principle: right chain, own key."""
+    def on_chain(self) -> bool:
+        """Own key, right chain: its blocks can be compared with those of the others."""
         return self.has_key and self.excluded is None
+
+    @property
+    def may_be_asked(self) -> bool:
+        """In principle. Not when it contradicts, even if nobody else is left: an error is asked
+        again, wrong rows would be kept."""
+        return self.on_chain and not self.contradicts
 
     @property
     def can_be_looked_at(self) -> bool:
@@ -120,7 +125,8 @@ class Provider:
             return "no_key"
         if self.excluded is not None:
             return "excluded"
-        if self._failures >= _MOST_FAILURES:
+        never_answered = self.head.number is None and self.chain_id is None
+        if self._failures >= _MOST_FAILURES or (self._failures and never_answered):
             return "down"
         if self.contradicts:
             return "contradicts"
@@ -139,20 +145,29 @@ class Provider:
         if self.excluded is not None:
             return self.excluded
         words = {
-            "contradicts": "its recent blocks are not those of most providers",
+            "contradicts": "its blocks are not those of most providers",
             "stalled": "its head stands still while others move",
             "runs_ahead": "it claims blocks that no other provider backs",
         }
         return words.get(self.state) or (None if self.state == "ok" else self.last_failure)
 
-    async def ask(self, body: bytes, calls: int, *, packed: bool = False) -> Answer:
-        """Wait for a turn, then ask. Raise ProviderFailed. The answer's `close` ends the turn."""
-        await self.slots.take()
-        try:
-            wait_s = self.rate.reserve(calls)
-            if wait_s:
+    async def ask(
+        self, body: bytes, calls: int, *, packed: bool = False, at_once: bool = False
+    ) -> Answer:
+        """Wait for a turn, then ask. Raise ProviderFailed. The answer's `close` ends the turn.
+
+        `at_once`: past those that wait for the rate. A look that waited with them would take a
+        busy provider for one that is down.
+        """
+        if at_once:
+            await self.slots.take()
+            self.rate.sent_out_of_turn(calls)
+        else:
+            if self.rate.wait_s(calls):
                 self.counts.limits_hit += 1
-                await asyncio.sleep(wait_s)
+            async with self.rate.turn(calls):
+                await self.slots.take()
+        try:
             self.counts.requests += 1
             answer = await self.upstream.post(body, packed=packed)
         except BaseException:
@@ -161,7 +176,7 @@ class Provider:
         answer.at_end(self.slots.free)
         try:
             _check_status(answer)
-        except ProviderFailed:
+        except BaseException:
             answer.close()
             raise
         return answer
@@ -177,9 +192,10 @@ class Provider:
         """Remember it. After several it rests; each rest is longer than the one before."""
         now = self.clock()
         self.last_failure = failure.why
+        asked_s = min(failure.rest_s, _MAX_REST_S)
         if not failure.at_fault:
             self.counts.limits_hit += 1
-            rest_s = min(failure.rest_s or self.timing.limited_rest_s, _MAX_REST_S)
+            rest_s = asked_s or self.timing.limited_rest_s
             self._limited_until = max(self._limited_until, now + rest_s)
             return
         self.counts.failures += 1
@@ -190,7 +206,7 @@ class Provider:
             rest_s = min(self.timing.first_rest_s * 2.0**self._rests, longest)
             # Spread: several egress processes must not come back together.
             rest_s *= random.uniform(0.75, 1.0)  # noqa: S311
-            self._rest_until = now + max(rest_s, failure.rest_s)
+            self._rest_until = now + max(rest_s, asked_s)
             self._rests = min(self._rests + 1, 16)
 
     def close(self) -> None:

@@ -20,12 +20,7 @@ from trace_platform.rpc.answers import (
     replaced,
 )
 from trace_platform.rpc.calls import Question, may_be_missing, read_question
-from trace_platform.rpc.faults import (
-    LIMITED,
-    UNAVAILABLE,
-    ProviderFailed,
-    RpcRefusal,
-)
+from trace_platform.rpc.faults import ProviderFailed, RpcRefusal
 from trace_platform.rpc.metrics import Metrics
 from trace_platform.rpc.pool import Pool
 from trace_platform.rpc.provider import Provider
@@ -43,6 +38,8 @@ from trace_platform.rpc.reply import (
     too_large,
     unpack,
 )
+from trace_platform.rpc.upstream import Answer
+from trace_platform.wire.rpc_codes import LIMITED, TOO_LARGE, UNAVAILABLE
 
 # A pool that was just started is looked at before it is asked.
 _SLACK_S = 0.01
@@ -61,7 +58,7 @@ class Relay:
     async def answer(self, question: Question, *, packed: bool = False) -> Reply:
         """Raise RpcRefusal. The caller closes the reply."""
         self.pool.last_asked = self.pool.clock()
-        await self._first_look()
+        await self.first_look()
         try:
             async with asyncio.timeout(self.pool.timing.deadline_s):
                 return await self._one(question, packed=packed)
@@ -93,7 +90,7 @@ class Relay:
         parts = [await self.ask(provider, each, whole=True) for each in question.split(most)]
         return Reply(merged([each.body for each in parts]))
 
-    async def _first_look(self) -> None:
+    async def first_look(self) -> None:
         if not self.looked.is_set():
             try:
                 await asyncio.wait_for(self.looked.wait(), _FIRST_LOOK_S)
@@ -174,17 +171,40 @@ class Relay:
     async def ask_one(self, provider: Provider, method: str, *params: Any) -> Item | None:
         """A question of our own."""
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        reply = await self.ask(provider, read_question(msgspec.json.encode(body)), whole=True)
+        question = read_question(msgspec.json.encode(body))
+        reply = await self.ask(provider, question, whole=True, at_once=True)
         items = parsed(reply.body)
         return items[0] if len(items) == 1 else None
 
     def _turn(self, question: Question) -> list[Provider]:
-        return self.pool.candidates(question.needs, question.methods) or [
+        fit = self.pool.candidates(question.needs, question.methods) or [
             # A limit that a provider named is kept; a doubt about its health is not the last word.
             each
             for each in self.pool.last_resort(question.needs)
             if not each.limited_s
         ]
+        return self._in_time(fit, len(question))
+
+    def _in_time(self, fit: list[Provider], calls: int) -> list[Provider]:
+        """Whose rate lets so many calls go soon enough. Raise RpcRefusal when it is nobody's: that
+        is told now, not when the time is up."""
+        longest_s = self.pool.timing.rate_wait_s
+        waits_s = [each.rate.wait_s(calls) for each in fit]
+        if not fit or min(waits_s) <= longest_s:
+            return [each for each, wait_s in zip(fit, waits_s, strict=True) if wait_s <= longest_s]
+        if all(each.rate.takes_s(calls) > longest_s for each in fit):
+            raise RpcRefusal(
+                TOO_LARGE,
+                f"{calls} calls take more than {longest_s:g} s at the rate of pool "
+                f"'{self.pool.name}': ask for less at once",
+            )
+        self.metrics.refused(self.pool.name, "limited")
+        # Before the line is empty: else nothing is sent until those that were told come back.
+        raise RpcRefusal(
+            LIMITED,
+            f"pool '{self.pool.name}' is asked for more than the rate of its providers allows",
+            min(waits_s) - longest_s / 2,
+        )
 
     async def _pause(self, pause_s: float, failures: dict[str, ProviderFailed]) -> None:
         waits = [each.limited_s for each in self.pool.providers if each.may_be_asked]
@@ -197,15 +217,26 @@ class Relay:
         await asyncio.sleep(max(pause_s * random.uniform(0.5, 1.5), least_s))  # noqa: S311
 
     async def ask(
-        self, provider: Provider, question: Question, *, packed: bool = False, whole: bool = False
+        self,
+        provider: Provider,
+        question: Question,
+        *,
+        packed: bool = False,
+        whole: bool = False,
+        at_once: bool = False,
     ) -> Reply:
         """Ask this one. Raise ProviderFailed when its answer is none.
 
         `whole`: nothing of it is left to stream; RpcRefusal when it is too large for that.
         """
+        # What streams is not looked at, and an error in it may repeat the key.
+        whole = whole or bool(provider.config.secrets)
         started = self.pool.clock()
         try:
-            reply = await self._read(provider, question, packed, whole)
+            answer = await provider.ask(
+                question.body, len(question), packed=packed, at_once=at_once
+            )
+            reply = await self._read(provider, question, answer, whole)
         except ProviderFailed as failure:
             provider.failed(failure)
             self.metrics.failed(self.pool.name, provider.name, failure.code)
@@ -215,9 +246,8 @@ class Relay:
         return reply
 
     async def _read(
-        self, provider: Provider, question: Question, packed: bool, whole: bool
+        self, provider: Provider, question: Question, answer: Answer, whole: bool
     ) -> Reply:
-        answer = await provider.ask(question.body, len(question), packed=packed)
         try:
             if answer.status == 413 or (answer.length or 0) > MAX_ANSWER_BYTES:
                 raise too_large()

@@ -18,9 +18,10 @@ from trace_platform.rpc.answers import (
     unpacked,
 )
 from trace_platform.rpc.calls import Question
-from trace_platform.rpc.faults import TOO_LARGE, ProviderFailed, RpcRefusal
+from trace_platform.rpc.faults import ProviderFailed, RpcRefusal
 from trace_platform.rpc.provider import Provider
 from trace_platform.rpc.upstream import Answer
+from trace_platform.wire.rpc_codes import TOO_LARGE
 
 # Up to here an answer is held until it is whole, so that one that breaks off is asked for again
 # elsewhere. What is larger streams.

@@ -8,8 +8,9 @@ from pathlib import Path
 import httpx
 
 from trace_platform.domain.errors import DispatcherUnreachable
-from trace_platform.wire.refusal import error_from
-from trace_platform.wire.sources import ScheduleList, TickRequest, TickResponse
+from trace_platform.wire.refusal import DISPATCHER
+from trace_platform.wire.sources import ScheduleList, TickRequest
+from trace_platform.wire.task import Accepted
 
 
 class DispatcherClient:
@@ -25,13 +26,13 @@ class DispatcherClient:
         )
 
     def schedules(self) -> ScheduleList:
-        return ScheduleList.model_validate_json(self._call("GET", "/internal/schedules"))
+        return DISPATCHER.read(ScheduleList, self._call("GET", "/internal/schedules"))
 
     def tick(self, request: TickRequest) -> int:
         """How many events are new."""
         body = request.model_dump_json().encode()
         answer = self._call("POST", "/internal/schedules/tick", body)
-        return TickResponse.model_validate_json(answer).accepted
+        return DISPATCHER.read(Accepted, answer).accepted
 
     def close(self) -> None:
         self._http.close()
@@ -40,12 +41,10 @@ class DispatcherClient:
         try:
             headers = {"Content-Type": "application/json"} if body else {}
             response = self._http.request(method, path, content=body, headers=headers)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise DispatcherUnreachable(
                 f"the dispatcher does not answer: {str(error) or type(error).__name__}"
             ) from None
         if response.is_success:
             return response.content
-        if "json" not in response.headers.get("content-type", ""):
-            raise DispatcherUnreachable(f"the dispatcher answered {response.status_code}")
-        raise error_from(response.status_code, response.json())
+        raise DISPATCHER.error(response.status_code, response.content)

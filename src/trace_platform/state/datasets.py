@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -18,6 +19,13 @@ from trace_platform.wire.merge_columns import incompatible, merge_columns
 from trace_platform.wire.task import OutputCommit
 
 _sql = load_queries(__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Nothing is left to commit: this partition holds all of it."""
+
+    by: str
 
 
 async def ids_of_dag(tx: Tx, org_id: UUID, dag_name: str) -> dict[tuple[str, int], UUID]:
@@ -108,13 +116,14 @@ async def names(tx: Tx, org_id: UUID, limit: int) -> list[str]:
 
 async def commit_partition(
     tx: Tx, output: OutputCommit, manifest: Manifest, task: Row
-) -> UUID | None:
+) -> UUID | Covered:
     """Point the generation at the staged files; what lay wholly within the range is superseded.
 
     The caller holds the task's fence in this transaction. Returns the materialisation's id, or
-    None when the range was committed by an attempt that started later, or as part of a larger one
-    since the task was created: its rows are newer, and nothing is left to do. What appends is
-    never too late in that way: raise CommitOvertaken unless it holds all rows that are there.
+    Covered when the range was committed by an attempt that started later, or as part of a larger
+    one since the task was created: its rows are newer; or at any time, when nothing but announced
+    ranges woke the task: there is nothing new to read. What appends is never too late in that way:
+    raise CommitOvertaken unless it holds all rows that are there.
     Raise IncompatibleSchema when the generation cannot have its columns.
     """
     known = await _sql.lock_generation(tx, dataset_version=output.dataset_version)
@@ -132,11 +141,11 @@ async def commit_partition(
     }
     if manifest.start is None:
         place = {"dataset_version": output.dataset_version, "partition_key": manifest.partition_key}
-        free = await _take_key(tx, place, task, moment, replaces=replaces)
+        covered = await _take_key(tx, place, task, moment, replaces=replaces)
     else:
-        free = await _take_range(tx, scope, manifest, task, moment, replaces=replaces)
-    if not free:
-        return None
+        covered = await _take_range(tx, scope, manifest, task, moment, replaces=replaces)
+    if covered is not None:
+        return covered
     await _widen_columns(tx, output.dataset_version, known, manifest)
     partition_id: UUID = await _sql.insert_partition(
         tx,
@@ -163,23 +172,25 @@ async def _check_base(tx: Tx, task: Row, pinned: dict[str, Any], manifest: Manif
         )
 
 
-async def _take_key(tx: Tx, place: Row, task: Row, moment: datetime, *, replaces: bool) -> bool:
-    """Whether the partition of this key is this attempt's to replace; what was there gave way."""
+async def _take_key(
+    tx: Tx, place: Row, task: Row, moment: datetime, *, replaces: bool
+) -> Covered | None:
+    """None when the partition of this key is this attempt's to replace; what was there gave way."""
     if replaces and await _sql.overtaking_key(tx, **place, task_id=task["id"]):
-        return False
+        return Covered(place["partition_key"])
     await _sql.supersede_key(tx, **place, moment=moment)
-    return True
+    return None
 
 
 async def _take_range(
     tx: Tx, scope: Row, manifest: Manifest, task: Row, moment: datetime, *, replaces: bool
-) -> bool:
-    """Whether the range is this attempt's to replace; what was there gave way."""
+) -> Covered | None:
+    """None when the range is this attempt's to replace; what was there gave way."""
     if replaces:
         newer: Row | None = await _sql.overtaking_partition(tx, **scope, task_id=task["id"])
         if newer is not None:
             if newer["covers"]:
-                return False
+                return Covered(newer["partition_key"])
             raise CommitOvertaken(
                 f"partition {newer['partition_key']} was committed by an attempt that started "
                 "later",
@@ -188,16 +199,18 @@ async def _take_range(
     await _sql.supersede_within(tx, **scope, moment=moment)
     while other := await _sql.overlapping_partition(tx, **scope, task_id=task["id"]):
         if replaces and other["covers"] and other["newer"]:
-            return False
+            return Covered(other["partition_key"])
         # What is appended to is never given up, whatever it was made of.
         if not (replaces and other["obsolete"]):
+            if replaces and other["covers"] and await _sql.is_only_announced(tx, id=task["id"]):
+                return Covered(other["partition_key"])
             raise PartitionOverlap(
                 f"partition {manifest.partition_key} overlaps {other['partition_key']}, "
                 "which is committed",
                 hint="ask for ranges that are equal to, larger than or clear of the committed ones",
             )
         await _sql.supersede_partition(tx, id=other["id"], moment=moment)
-    return True
+    return None
 
 
 async def _widen_columns(tx: Tx, version: UUID, known: Row, manifest: Manifest) -> None:
@@ -222,15 +235,6 @@ async def _widen_columns(tx: Tx, version: UUID, known: Row, manifest: Manifest) 
         )
 
 
-async def columns_of(tx: Tx, versions: Sequence[UUID]) -> dict[UUID, list[ManifestColumn]]:
-    """By generation of a dataset: its columns, as far as its commits said them."""
-    rows = await _sql.columns_of(tx, dataset_versions=list(versions))
-    return {
-        row["version"]: [ManifestColumn.model_validate(each) for each in row["columns"]]
-        for row in rows
-    }
-
-
 async def advance_cursor(tx: Tx, output: OutputCommit) -> None:
     """The generation is a table that now holds everything up to this cursor."""
     await _sql.advance_cursor(
@@ -241,6 +245,8 @@ async def advance_cursor(tx: Tx, output: OutputCommit) -> None:
         cursor=output.cursor,
         start=output.start,
         row_count=output.row_count,
+        rows_estimated=output.rows_estimated,
+        columns=Jsonb([each.model_dump() for each in output.columns]) if output.columns else None,
     )
 
 

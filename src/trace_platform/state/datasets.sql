@@ -108,10 +108,6 @@ SELECT columns, schema_hash, clock_timestamp() AS moment FROM dataset_versions
 UPDATE dataset_versions SET columns = :columns, schema_hash = :schema_hash
  WHERE version = :dataset_version;
 
--- name: columns_of
-SELECT version, columns FROM dataset_versions
- WHERE version = ANY(:dataset_versions) AND columns IS NOT NULL;
-
 -- name: supersede_key!
 UPDATE partition_versions SET superseded_at = :moment
  WHERE dataset_version = :dataset_version AND partition_key = :partition_key
@@ -162,6 +158,19 @@ SELECT id, partition_key, range_start <= :start AND range_end >= :end AS covers,
      WHERE dataset_version = :dataset_version AND superseded_at IS NULL AND range_start <= :end
      ORDER BY range_start DESC LIMIT 1) last_before
  WHERE range_end >= :start;
+
+-- name: is_only_announced$
+-- Whether nothing but ranges woke a task: of inputs that have no files and are no tables, and none of
+-- it to be done again.
+SELECT coalesce(bool_and(
+           i ? 'start' AND NOT i ? 'invalidation'
+           AND NOT EXISTS (SELECT FROM dataset_versions
+                            WHERE version = (i->>'dataset_version')::uuid AND location IS NOT NULL)
+           AND NOT EXISTS (SELECT FROM partition_versions
+                            WHERE dataset_version = (i->>'dataset_version')::uuid
+                              AND superseded_at IS NULL)), false)
+  FROM tasks, jsonb_array_elements(inputs) i
+ WHERE id = :id;
 
 -- name: supersede_partition!
 UPDATE partition_versions SET superseded_at = :moment WHERE id = :id;
@@ -236,7 +245,8 @@ SELECT g.n, p.location, p.files
 -- A table's cursor never goes back: a late, smaller one leaves it where it is.
 UPDATE dataset_versions
    SET location = :location, cursor = greatest(cursor, :cursor), row_count = :row_count,
-       table_start = coalesce(:start, table_start)
+       rows_estimated = :rows_estimated, table_start = coalesce(:start, table_start),
+       table_columns = coalesce(:columns, table_columns)
  WHERE version = :dataset_version AND dataset_uuid = :dataset_uuid
 RETURNING cursor;
 

@@ -89,6 +89,11 @@ async def tasks_between(tx: Tx, org_id: UUID, first: UUID, last: UUID, limit: in
     return rows
 
 
+async def tasks_ending(tx: Tx, org_id: UUID, digits: str, limit: int) -> list[Row]:
+    rows: list[Row] = await _sql.tasks_ending(tx, org_id=org_id, digits=digits, limit=limit)
+    return rows
+
+
 async def place(tx: Tx, waiting: Row) -> Row:
     """Where in line a ready task is."""
     row: Row = await _sql.place(
@@ -120,8 +125,8 @@ async def inputs_of_job(tx: Tx, job_id: UUID) -> list[Row]:
     return rows
 
 
-async def outputs_of_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> list[Row]:
-    rows: list[Row] = await _sql.outputs_of_job(
+async def newest_outputs(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> list[Row]:
+    rows: list[Row] = await _sql.newest_outputs(
         tx, org_id=org_id, dag_name=dag_name, job_name=job_name
     )
     return rows

@@ -109,9 +109,18 @@ SELECT t.*, t.id AS task_id, j.dag_name, j.name AS job_name, j.activation, j.ope
 -- Ids that begin alike lie together.
 SELECT t.id AS task_id, j.dag_name, j.name AS job_name, t.status, t.attempt, t.progress,
        t.inputs, t.error_code, t.error_message, t.next_retry_at, t.created_at, t.started_at,
-       t.completed_at, t.pending_backpressure
+       t.completed_at, t.pending_backpressure, t.note
   FROM tasks t JOIN jobs j ON j.id = t.job_id
  WHERE t.org_id = :org_id AND t.id BETWEEN :first AND :last
+ ORDER BY t.id DESC LIMIT :limit;
+
+-- name: tasks_ending
+-- Looks at all of them: for a person who names one.
+SELECT t.id AS task_id, j.dag_name, j.name AS job_name, t.status, t.attempt, t.progress,
+       t.inputs, t.error_code, t.error_message, t.next_retry_at, t.created_at, t.started_at,
+       t.completed_at, t.pending_backpressure, t.note
+  FROM tasks t JOIN jobs j ON j.id = t.job_id
+ WHERE t.org_id = :org_id AND right(replace(t.id::text, '-', ''), length(:digits)) = :digits
  ORDER BY t.id DESC LIMIT :limit;
 
 -- name: place^
@@ -177,7 +186,7 @@ SELECT coalesce(d.name, d.dag_name || '.' || d.job_name || '.' || d.output_index
          FROM events WHERE dataset_uuid = d.uuid ORDER BY id DESC LIMIT 1) e ON true
  ORDER BY i.input_index;
 
--- name: outputs_of_job
+-- name: newest_outputs
 SELECT coalesce(d.name, d.dag_name || '.' || d.job_name || '.' || d.output_index) AS dataset,
        d.uuid AS dataset_uuid, d.dag_name || '.' || d.job_name AS producer, e.*
   FROM datasets d

@@ -15,11 +15,16 @@ _sql = load_queries(__file__)
 
 
 async def moments(
-    tx: Tx, org_id: UUID, deploy_ids: Sequence[UUID]
-) -> tuple[datetime, dict[UUID, Row]]:
-    """The database's time, and those of these deploys that there are."""
-    rows = await _sql.moments(tx, org_id=org_id, deploy_ids=list(deploy_ids))
-    return rows[0]["now"], {row["id"]: row for row in rows if row["id"] is not None}
+    tx: Tx, org_id: UUID, pins: Sequence[str]
+) -> tuple[datetime, dict[str, list[Row]]]:
+    """The database's time; and by the beginning of an id the deploys that have it, or whose version
+    does, the latest last. An id of neither is left out."""
+    rows = await _sql.moments(tx, org_id=org_id, pins=list(pins))
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["pin"] is not None:
+            found.setdefault(row["pin"], []).append(row)
+    return rows[0]["now"], found
 
 
 async def pinned(
@@ -71,9 +76,20 @@ async def described(
     the columns of its cold part. What is not there, or another organisation's, is left out."""
     rows = await _sql.described(tx, org_id=org_id, versions=list(versions), names=list(names))
     tables = [row["version"] for row in rows if row["is_table"]]
-    parts = await _sql.cold_parts(tx, versions=tables) if tables else []
-    cold = {part["version"]: part for part in parts}
+    cold = await cold_parts(tx, tables) if tables else {}
     return {row["version"]: row | _with_cold(row, cold.get(row["version"])) for row in rows}
+
+
+async def cold_parts(tx: Tx, versions: Sequence[UUID]) -> dict[UUID, Row]:
+    """Of those of these generations that are tables: where the part lies that has left it."""
+    rows = await _sql.cold_parts(tx, versions=list(versions))
+    return {row["version"]: row for row in rows}
+
+
+async def columns_of_version(tx: Tx, dag_version_id: UUID) -> dict[str, list[str]]:
+    """By published name, as far as commits said them."""
+    rows = await _sql.columns_of_version(tx, dag_version_id=dag_version_id)
+    return {row["name"]: row["columns"] for row in rows}
 
 
 def _with_cold(row: Row, cold: Row | None) -> Row:
@@ -89,8 +105,8 @@ def _with_cold(row: Row, cold: Row | None) -> Row:
 async def held(
     tx: Tx, places: Mapping[int, tuple[UUID, datetime | None]], *, files: bool
 ) -> dict[int, Row]:
-    """What generations hold now, or held at a moment: rows, whether the columns differ, and the
-    URIs of the files."""
+    """What generations hold now, or held at a moment: rows, whether the columns differ, the
+    hash of one partition's, and the URIs of the files."""
     rows = await _sql.held(
         tx,
         ns=list(places),

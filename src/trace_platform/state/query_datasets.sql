@@ -1,10 +1,16 @@
 -- What queries read: which generation a name, a pin or a moment stands for, and the files of it.
 
 -- name: moments
--- The time, once for each of the deploys that there are, and at least once.
-SELECT clock_timestamp() AS now, b.id, b.status, b.ended_at
+-- The time, once for each deploy whose id, or whose version, begins as asked, and at least once; the
+-- latest last.
+SELECT clock_timestamp() AS now, b.*
   FROM (VALUES (true)) AS always (is_there)
-  LEFT JOIN deploys b ON b.org_id = :org_id AND b.id = ANY(:deploy_ids::uuid[]);
+  LEFT JOIN (SELECT a.pin, d.id, d.to_version, d.status, d.ended_at
+               FROM unnest(:pins::text[]) AS a (pin)
+               JOIN deploys d ON d.org_id = :org_id
+                             AND (starts_with(d.id::text, a.pin)
+                                  OR starts_with(d.to_version::text, a.pin))) b ON true
+ ORDER BY b.ended_at, b.id;
 
 -- name: pinned
 -- The generations that a pin may mean: of the dataset that has the name, and of those that had it in
@@ -58,6 +64,7 @@ SELECT min(b.ended_at) FROM deploys b
 SELECT v.version, d.uuid AS dataset_uuid, d.name, d.dag_name, d.job_name, d.output_index,
        d.current_version = v.version AS is_current, v.columns, g.created_at, g.purged_at,
        v.location LIKE 'postgres_table:%' IS TRUE AS is_table, v.row_count AS table_rows,
+       v.table_columns,
        CASE WHEN d.name IS NOT NULL AND d.current_version = v.version
             THEN coalesce(d.metadata->'pii', '[]')
             ELSE (SELECT coalesce(jsonb_agg(DISTINCT said ORDER BY said), '[]')
@@ -73,10 +80,21 @@ SELECT v.version, d.uuid AS dataset_uuid, d.name, d.dag_name, d.job_name, d.outp
    AND v.version = ANY(:versions::uuid[] || ARRAY(
        SELECT current_version FROM datasets WHERE org_id = :org_id AND name = ANY(:names::text[])));
 
+-- name: columns_of_version
+-- Of what a version of a DAG publishes as files: its columns, where something is committed. A table
+-- may have more than was ever compacted.
+SELECT p.name, ARRAY(SELECT c->>'name' FROM jsonb_array_elements(v.columns) c) AS columns
+  FROM dag_version_publishes p
+  JOIN dataset_versions v ON v.dataset_uuid = p.dataset_uuid AND v.columns IS NOT NULL
+                         AND v.location LIKE 'postgres_table:%' IS NOT TRUE
+ WHERE p.dag_version_id = :dag_version_id
+   AND EXISTS (SELECT FROM dag_version_jobs j
+                WHERE j.generation_id = v.generation_id AND j.dag_version_id = p.dag_version_id);
+
 -- name: cold_parts
 -- Of generations that are tables: the generation with what has left the table, as the version of the
 -- DAG has it that is active, else the last one that was and had this table.
-SELECT v.version, o.version AS cold_version, o.columns, g.purged_at
+SELECT v.version, e.uuid AS cold_uuid, o.version AS cold_version, o.columns, g.purged_at
   FROM dataset_versions v
   JOIN datasets d ON d.uuid = v.dataset_uuid
  CROSS JOIN LATERAL (
@@ -100,18 +118,19 @@ SELECT v.version, o.version AS cold_version, o.columns, g.purged_at
                                       WHERE j.generation_id = o.generation_id
                                         AND j.dag_version_id = u.dag_version_id)
   JOIN generations g ON g.id = o.generation_id
- WHERE v.version = ANY(:versions::uuid[]);
+ WHERE v.version = ANY(:versions::uuid[]) AND v.location LIKE 'postgres_table:%';
 
 -- name: held
 -- What these generations hold, now or at a moment: their files, in order, one on a line (half the
 -- time that JSON takes, for thousands of them). An index for what is current, and one for what gave
 -- way since the moment.
-SELECT a.n, p.row_count, p.mixed, p.files
+SELECT a.n, p.row_count, p.mixed, p.schema_hash, p.files
   FROM unnest(:ns::integer[], :versions::uuid[], :moments::timestamptz[]) AS a (n, version, moment)
  CROSS JOIN LATERAL (
        SELECT coalesce(sum(q.row_count), 0)::bigint AS row_count,
               coalesce(min(q.schema_hash COLLATE "C") <> max(q.schema_hash COLLATE "C"), false)
                   AS mixed,
+              min(q.schema_hash COLLATE "C") AS schema_hash,
               string_agg(CASE WHEN jsonb_array_length(q.files) = 1
                               THEN q.location || (q.files->0->>'name')
                               ELSE (SELECT string_agg(q.location || (f->>'name'), E'\n')

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.state import query_datasets
 
 _sql = load_queries(__file__)
 
@@ -29,14 +30,27 @@ async def datasets(tx: Tx, org_id: UUID) -> list[Row]:
 
 
 async def amounts(tx: Tx, dataset_versions: Sequence[UUID]) -> dict[UUID, Row]:
-    """What these generations of datasets hold."""
-    rows = await _sql.amounts(tx, dataset_versions=list(dataset_versions))
-    return {row.pop("dataset_version"): row for row in rows}
+    """What these generations of datasets hold; `cold` of a table that has one: where that lies."""
+    cold = await query_datasets.cold_parts(tx, dataset_versions)
+    files = {v: cold[v]["cold_version"] if v in cold else v for v in dataset_versions}
+    rows = await _sql.amounts(tx, dataset_versions=list(files), files_versions=list(files.values()))
+    return {
+        row["dataset_version"]: row
+        | {"files_version": files[row["dataset_version"]], "cold": cold.get(row["dataset_version"])}
+        for row in rows
+    }
 
 
-async def gaps(tx: Tx, dataset_version: UUID, limit: int) -> list[Row]:
-    """Ranges that are missing between the first and the last block; `found` is how many."""
-    rows: list[Row] = await _sql.gaps(tx, dataset_version=dataset_version, limit=limit)
+async def gaps(tx: Tx, held: Row, limit: int) -> list[Row]:
+    """Of a row of `amounts`: ranges that are missing between the first and the last block; `found`
+    is how many."""
+    rows: list[Row] = await _sql.gaps(
+        tx,
+        files_version=held["files_version"],
+        table_start=held["table_start"],
+        table_end=held["cursor"],
+        limit=limit,
+    )
     return rows
 
 

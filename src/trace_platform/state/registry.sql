@@ -24,7 +24,7 @@ SELECT a.dag_name, j.name AS job_name, e.input_index,
 -- each commit. Where there was none, the generation began then.
 SELECT d.uuid AS dataset_uuid, d.name, d.dag_name, d.job_name, d.output_index, d.metadata,
        d.current_version AS dataset_version, v.generation_id, v.location AS table_name, v.cursor,
-       v.row_count AS table_rows, e.recorded_at AS newest_at,
+       e.recorded_at AS newest_at,
        extract(epoch FROM clock_timestamp() - e.recorded_at)::float8 AS age_s,
        extract(epoch FROM clock_timestamp() - coalesce(e.recorded_at, g.built_at, g.created_at))::float8
            AS unchanged_s
@@ -39,23 +39,35 @@ SELECT d.uuid AS dataset_uuid, d.name, d.dag_name, d.job_name, d.output_index, d
  WHERE d.org_id = :org_id ORDER BY d.name NULLS LAST, d.dag_name, d.job_name, d.output_index;
 
 -- name: amounts
--- What these generations of datasets hold.
-SELECT g.version AS dataset_version, p.*
-  FROM unnest(:dataset_versions::uuid[]) AS g (version)
+-- What these generations of datasets hold: a table its rows, and those of its cold part that have left
+-- it. Of files that are not wholly below the table it is not known exactly how many have.
+SELECT v.version AS dataset_version, p.partitions, p.bytes, p.rows AS file_rows,
+       v.table_start, v.cursor,
+       CASE WHEN v.location IS NULL THEN p.rows
+            ELSE coalesce(v.row_count, 0) + coalesce(p.rows_below, 0) END AS rows,
+       v.rows_estimated OR coalesce(p.cut, false) AS rows_estimated,
+       least(p.first_block, v.table_start) AS first_block, greatest(p.last_block, v.cursor) AS last_block
+  FROM unnest(:dataset_versions::uuid[], :files_versions::uuid[]) AS g (version, files_version)
+  JOIN dataset_versions v ON v.version = g.version
  CROSS JOIN LATERAL (
        SELECT count(*) AS partitions, coalesce(sum(row_count), 0)::bigint AS rows,
               coalesce(sum(byte_count), 0)::bigint AS bytes, min(range_start) AS first_block,
-              max(range_end) AS last_block
+              max(range_end) AS last_block,
+              sum(row_count) FILTER (WHERE range_end < v.table_start)::bigint AS rows_below,
+              bool_or(range_start < v.table_start AND range_end >= v.table_start) AS cut
          FROM partition_versions
-        WHERE dataset_version = g.version AND superseded_at IS NULL) p;
+        WHERE dataset_version = g.files_version AND superseded_at IS NULL) p;
 
 -- name: gaps
--- Ranges between the first and the last block that no partition has, and how many there are.
+-- Ranges between the first and the last block that no partition has, nor the table, and how many there
+-- are.
 SELECT range_end + 1 AS start, next_start - 1 AS "end", count(*) OVER () AS found
   FROM (SELECT range_end, lead(range_start) OVER (ORDER BY range_start) AS next_start
-          FROM partition_versions
-         WHERE dataset_version = :dataset_version AND superseded_at IS NULL
-           AND range_start IS NOT NULL) p
+          FROM (SELECT range_start, range_end FROM partition_versions
+                 WHERE dataset_version = :files_version AND superseded_at IS NULL
+                   AND range_start < coalesce(:table_start::bigint, 9223372036854775807)
+                UNION ALL
+                SELECT :table_start::bigint, :table_end::bigint WHERE :table_start::bigint IS NOT NULL) r) p
  WHERE next_start > range_end + 1
  ORDER BY range_end LIMIT :limit;
 
@@ -194,14 +206,16 @@ SELECT v.generation_id, 'cold', coalesce(d.name, d.dag_name || '.' || d.job_name
                  AND (d.metadata->'cold'->>'output')::integer = c.output_index
   JOIN dataset_versions t ON t.version = d.current_version
  WHERE v.generation_id = ANY(:generation_ids)
-   AND EXISTS (
-       SELECT FROM partition_versions p
-        WHERE p.dataset_version = v.version AND p.superseded_at IS NULL
-          AND p.range_start < t.table_start
-          AND coalesce((SELECT q.range_end < p.range_start FROM partition_versions q
-                         WHERE q.dataset_version = c.current_version AND q.superseded_at IS NULL
-                           AND q.range_start <= p.range_end
-                         ORDER BY q.range_start DESC LIMIT 1), true))
+   AND NOT
+       (SELECT coalesce(range_agg(int8range(q.range_start, q.range_end, '[]')), '{}')
+          FROM partition_versions q
+         WHERE q.dataset_version = c.current_version AND q.superseded_at IS NULL
+           AND q.range_start < t.table_start)
+       @> (SELECT coalesce(range_agg(int8range(p.range_start,
+                                               least(p.range_end, t.table_start - 1), '[]')), '{}')
+             FROM partition_versions p
+            WHERE p.dataset_version = v.version AND p.superseded_at IS NULL
+              AND p.range_start < t.table_start)
 UNION ALL
 SELECT v.generation_id, 'task', t.id::text
   FROM dataset_versions v

@@ -31,6 +31,7 @@ class Ending:
     error_code: str | None = None
     error_message: str | None = None
     retryable: bool = True
+    retry_after_s: float = 0.0
     interrupted: bool = False
     has_log: bool = False
 
@@ -145,10 +146,17 @@ async def fail(tx: Tx, endings: Sequence[Ending], retry_base_s: float) -> set[UU
         **_columns(e.fence for e in endings),
         **_errors(endings),
         retryable=[e.retryable for e in endings],
+        retry_after_s=[e.retry_after_s for e in endings],
         interrupted=[e.interrupted for e in endings],
         retry_base_s=retry_base_s,
     )
     return {row["id"] for row in rows}
+
+
+async def note(tx: Tx, task: Row, said: str) -> None:
+    """What is worth knowing of how a task completed."""
+    fence = {name: task[name] for name in ("id", "attempt", "lease_token")}
+    await _sql.note_task(tx, **fence, note=said)
 
 
 async def announce_next(tx: Tx, ended: Sequence[Row]) -> None:

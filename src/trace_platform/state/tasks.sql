@@ -160,7 +160,7 @@ SELECT e.id, e.attempt, e.lease_token, e.lease_expires_at,
 -- The rows stay locked until the transaction ends, so nothing can overtake what follows.
 SELECT t.id, t.org_id, t.job_id, t.generation_id, t.attempt, t.lease_token, t.priority, t.inputs,
        t.outputs, t.superseded, t.cancel_requested_at, t.drain_requested_at, t.backfill_id, j.priority AS job_priority, j.max_concurrency,
-       j.definition->>'update_strategy' AS update_strategy
+       j.dag_name, j.name AS job_name, j.definition->>'update_strategy' AS update_strategy
   FROM tasks t
   JOIN unnest(:task_ids::uuid[], :attempts::integer[], :lease_tokens::uuid[])
        AS g (task_id, attempt, lease_token)
@@ -196,8 +196,9 @@ SELECT id FROM finished;
 
 -- name: fail_tasks
 -- Running (or reaped and not replaced) -> Failed, with a time to retry when that can help, or
--- Canceled when that was asked for meanwhile. An interrupted attempt is forgiven, within bounds: code
--- that calls every attempt interrupted must not run for ever.
+-- Canceled when that was asked for meanwhile. The retry comes no sooner than the attempt says. An
+-- interrupted attempt is forgiven, within bounds: code that calls every attempt interrupted must not
+-- run for ever.
 WITH failed AS (
     UPDATE tasks t
        SET status = CASE WHEN t.cancel_requested_at IS NULL THEN 'Failed' ELSE 'Canceled' END,
@@ -208,14 +209,14 @@ WITH failed AS (
                WHEN t.cancel_requested_at IS NOT NULL OR NOT g.retryable THEN NULL
                WHEN g.interrupted AND t.forgiven < 100 THEN clock_timestamp()
                WHEN t.attempt - t.forgiven < j.max_attempts
-               THEN clock_timestamp() + make_interval(
-                   secs => retry_delay_s(t.attempt - t.forgiven, :retry_base_s))
+               THEN clock_timestamp() + make_interval(secs => greatest(
+                   g.retry_after_s, retry_delay_s(t.attempt - t.forgiven, :retry_base_s)))
            END
       FROM unnest(:task_ids::uuid[], :attempts::integer[], :lease_tokens::uuid[],
                   :error_codes::text[], :error_messages::text[], :retryable::boolean[],
-                  :interrupted::boolean[], :has_logs::boolean[])
-           AS g (task_id, attempt, lease_token, error_code, error_message, retryable, interrupted,
-                 has_log), jobs j
+                  :retry_after_s::double precision[], :interrupted::boolean[], :has_logs::boolean[])
+           AS g (task_id, attempt, lease_token, error_code, error_message, retryable,
+                 retry_after_s, interrupted, has_log), jobs j
      WHERE t.id = g.task_id AND t.attempt = g.attempt AND t.lease_token = g.lease_token
        AND (t.status = 'Running' OR t.reaped_at IS NOT NULL) AND j.id = t.job_id
     RETURNING t.id, t.attempt, t.lease_token, t.error_code, t.error_message, t.next_retry_at,
@@ -230,6 +231,10 @@ WITH failed AS (
      WHERE a.task_id = f.id AND a.attempt = f.attempt AND a.lease_token = f.lease_token
 )
 SELECT id, next_retry_at FROM failed;
+
+-- name: note_task!
+UPDATE tasks SET note = :note
+ WHERE id = :id AND attempt = :attempt AND lease_token = :lease_token;
 
 -- name: announce_next!
 -- A job with a limit has only so many of its tasks announced: one that ends makes room for another.
@@ -394,7 +399,7 @@ SELECT id FROM again;
 -- The newest first: an id begins with the time it was made.
 SELECT t.id AS task_id, j.dag_name, j.name AS job_name, t.status, t.attempt, t.progress,
        t.inputs, t.error_code, t.error_message, t.next_retry_at, t.created_at, t.started_at,
-       t.completed_at, t.pending_backpressure
+       t.completed_at, t.pending_backpressure, t.note
   FROM tasks t JOIN jobs j ON j.id = t.job_id
  WHERE t.org_id = :org_id
    AND (:dag_name::text IS NULL OR j.dag_name = :dag_name)

@@ -51,10 +51,6 @@ class TriggerRequest(Strict):
     output: int = Field(default=0, ge=0)
 
 
-class TriggerResponse(Strict):
-    accepted: int
-
-
 class EmitRequest(Strict):
     """Events of one dataset: by its published name, its uuid, or as DAG.JOB.OUTPUT."""
 
@@ -62,10 +58,6 @@ class EmitRequest(Strict):
     # The current generation unless another is named.
     dataset_version: UUID | None = None
     events: list[EventScope] = Field(min_length=1, max_length=100_000)
-
-
-class EmitResponse(Strict):
-    accepted: int
 
 
 class JobStatus(Strict):
@@ -115,6 +107,8 @@ class TaskStatus(Strict):
     completed_at: datetime | None
     # It waits for the pressure on its job to fall.
     pending_backpressure: bool = False
+    # Why it committed nothing, though it completed.
+    note: str | None = None
 
 
 class TaskList(Strict):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from collections.abc import Collection, Sequence
+
+from trace_platform.domain.alike import alike
 
 # More would not be read, and a hostile file could make the comparing slow.
 MAX_LISTED = 12
@@ -28,7 +29,7 @@ def near(given: str, known: Collection[str]) -> str | None:
     plain = {_plain(word): word for word in known}
     if _plain(given) in plain:
         return plain[_plain(given)]
-    found = difflib.get_close_matches(given, known, n=1)
+    found = alike(given, known)
     return found[0] if found else None
 
 

@@ -31,8 +31,11 @@ class DatasetEntry(Strict):
     output_index: int
     # The generation that readers see.
     dataset_version: UUID
+    # A table with those of its cold part; its bytes are those of the files.
     partitions: int
     rows: int
+    # They were not counted: near enough to look at.
+    rows_estimated: bool = False
     bytes: int
     # Of the newest commit or event of that generation; None when there was none.
     newest_at: datetime | None
@@ -51,6 +54,16 @@ class BlockGap(Strict):
     end: int
 
 
+class ColdPart(Strict):
+    """The files of a table: another dataset, which may hold some of what the table has too."""
+
+    dataset: str
+    dataset_version: UUID
+    partitions: int
+    rows: int
+    bytes: int
+
+
 class DatasetDetail(DatasetEntry):
     # The first reason of its state, as `trace why` says it.
     answer: str
@@ -66,9 +79,10 @@ class DatasetDetail(DatasetEntry):
     generations: int
     # Where the files of the current generation are.
     location: str
-    # Of a dataset that is a table: how far it goes.
+    # Of a dataset that is a table: its name in Postgres, how far it goes, and where its files are.
     table: str | None
     cursor: int | None
+    cold: ColdPart | None = None
     first_block: int | None
     last_block: int | None
     gap_count: int
@@ -96,6 +110,7 @@ class DatasetVersion(Strict):
     dag_versions: list[UUID]
     partitions: int
     rows: int
+    rows_estimated: bool = False
     bytes: int
 
 
@@ -120,6 +135,8 @@ class Partition(Strict):
 class Partitions(Strict):
     dataset: str
     dataset_version: UUID
+    # The table whose cold part this is, when that was asked for.
+    cold_of: str | None = None
     partitions: list[Partition]
     # Give it as `after` for what follows; None at the end.
     next: str | None
@@ -232,6 +249,8 @@ class PartitionFiles(Strict):
 class DatasetFiles(Strict):
     dataset: str
     dataset_version: UUID
+    # The table whose cold part this is, when that was asked for.
+    cold_of: str | None = None
     # What is wrong can be made anew: it is the generation that readers see.
     current: bool
     # How many there are, on all pages.

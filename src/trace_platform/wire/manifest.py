@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import json
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -73,6 +75,12 @@ class Manifest(BaseModel):
 
     def to_bytes(self) -> builtins.bytes:
         return self.model_dump_json().encode()
+
+
+def schema_hash(columns: Sequence[ManifestColumn]) -> str:
+    """SHA-256 of the columns' names, types and nullability, in order."""
+    said = [[column.name, column.type, column.nullable] for column in columns]
+    return hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest()
 
 
 def seal(manifest: bytes) -> bytes:

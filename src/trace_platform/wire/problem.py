@@ -64,7 +64,8 @@ def install(app: FastAPI) -> None:
             {"field": ".".join(str(p) for p in e["loc"]), "problem": e["msg"]}
             for e in error.errors()
         ]
-        return problem(errors.BadInput("the request is not valid", errors=found))
+        said = "; ".join(_said(**each) for each in found)
+        return problem(errors.BadInput(f"the request is not valid: {said}", errors=found))
 
     @app.exception_handler(Exception)
     async def _unexpected(_: Request, error: Exception) -> JSONResponse:
@@ -75,3 +76,9 @@ def install(app: FastAPI) -> None:
     async def _plain(_: Request, error: HTTPException) -> JSONResponse:
         kind = errors.NotFound if error.status_code == 404 else errors.BadInput
         return problem(kind(str(error.detail)), error.status_code)
+
+
+def _said(field: str, problem: str) -> str:
+    """For whoever sent it: `body.limit` is `limit`, and the body as a whole has no name."""
+    name, reason = field.partition(".")[2], problem.removeprefix("Value error, ")
+    return f"{name}: {reason}" if name else reason

@@ -22,7 +22,8 @@ MAX_SQL_CHARS = 100_000
 MAX_DATASETS = 64
 
 Format = Literal["json", "arrow", "csv", "parquet"]
-# A moment with its zone, or the id of a deploy: the moment of its cut-over.
+# A moment with its zone; an id of a deploy or of a version of a DAG, which is when it took over, or
+# of a generation; of ids the beginning is enough.
 Moment = Annotated[str, Field(min_length=4, max_length=64)]
 # A generation of a dataset, or the beginning of its id.
 GenerationId = Annotated[str, Field(pattern=r"^[0-9a-fA-F-]{4,36}$")]
@@ -36,6 +37,8 @@ ELAPSED_HEADER = "X-Trace-Elapsed-Ms"
 DATASETS_HEADER = "X-Trace-Datasets"
 # NAME.COLUMN of those that were not shown, separated by commas; absent when there are none.
 MASKED_HEADER = "X-Trace-Masked"
+# NAME@MOMENT of those that were read as they were then, likewise.
+MOMENTS_HEADER = "X-Trace-Moments"
 
 
 class _Payload(BaseModel):
@@ -62,11 +65,14 @@ class QueryColumn(_Payload):
 
 
 class UsedDataset(_Payload):
-    """What was read: `NAME@VERSION` in a statement reads the same generation again."""
+    """What was read: `NAME@VERSION` in a statement reads the same generation again, with the rows
+    that it has by then; the same name at the same moment reads the same rows."""
 
     name: str
     dataset_uuid: UUID
     dataset_version: UUID
+    # As it was then; None: as it is.
+    at: datetime | None = None
     # Columns that tell about persons, and were not shown.
     masked: list[str] = []
 
@@ -140,6 +146,8 @@ class ResolvedDataset(_Payload):
     name: str | None = None
     dataset_uuid: UUID
     dataset_version: UUID
+    # As it was then; None: as it is.
+    at: datetime | None = None
     # None while nothing is committed that would tell.
     columns: list[QueryColumn] | None = None
     files: list[str] = []
@@ -150,6 +158,8 @@ class ResolvedDataset(_Payload):
     mixed: bool = False
     # Columns that tell about persons.
     pii: list[str] = []
+    # Those of them that it does not have, where that can be told.
+    pii_missing: list[str] = []
 
 
 class ResolveResponse(_Payload):
@@ -167,6 +177,8 @@ class DatasetSummary(_Payload):
     dataset_version: UUID
     columns: list[QueryColumn] | None
     row_count: int
+    # They were not counted.
+    rows_estimated: bool = False
     description: str | None = None
     pii: list[str] = []
     state: DatasetState

@@ -71,11 +71,6 @@ class TickRequest(Strict):
     done_until: AwareDatetime | None = None
 
 
-class TickResponse(Strict):
-    # Events that are new.
-    accepted: int
-
-
 class HookResponse(Strict):
     # False when this webhook-id was delivered before.
     accepted: bool

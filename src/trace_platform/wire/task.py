@@ -8,10 +8,12 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from trace_platform.domain.block_range import MAX_BLOCK
 from trace_platform.domain.fence import Fence
+from trace_platform.wire.manifest import ManifestColumn
 
-# Fits a bigint, and so does the length of any range.
-BlockNumber = Annotated[int, Field(ge=0, le=2**62)]
+BlockNumber = Annotated[int, Field(ge=0, le=MAX_BLOCK)]
+MAX_RETRY_AFTER_S = 86_400.0
 
 
 class Strict(BaseModel):
@@ -258,6 +260,9 @@ class OutputCommit(Strict):
     end: BlockNumber | None = None
     cursor: BlockNumber | None = None
     row_count: int = Field(ge=0, le=2**62)
+    # Of a table: whether its rows were not counted, and its columns; None: as was said before.
+    rows_estimated: bool = False
+    columns: list[ManifestColumn] | None = Field(default=None, max_length=10_000)
 
 
 class Span(Strict):
@@ -283,6 +288,8 @@ class CompleteRequest(Fenced):
     error_code: str | None = Field(default=None, max_length=64)
     error_message: str | None = Field(default=None, max_length=20_000)
     retryable: bool = True
+    # Of a failure that another attempt may mend: not before so long. A node that limits the rate.
+    retry_after_s: float = Field(default=0.0, ge=0, le=MAX_RETRY_AFTER_S)
     # The worker had to stop, not the work: this attempt does not count.
     interrupted: bool = False
     # The attempt's log lies in the object store.
@@ -328,8 +335,9 @@ class EventsRequest(Fenced):
         return self
 
 
-class EventsResponse(Strict):
-    # How many events and invalidations are new.
+class Accepted(Strict):
+    """How much of what was sent is new."""
+
     accepted: int
 
 

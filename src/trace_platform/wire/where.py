@@ -8,17 +8,16 @@ the one condition that matches it. Text is ordered by code point.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Literal
 
 import yaml
 
 from trace_platform.domain.errors import InvalidConfig
+from trace_platform.wire.dag_suggest import instead
 
 MAX_COLUMNS = 32
 MAX_VALUES = 1_000
@@ -34,7 +33,6 @@ _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _OPERATORS = ("in", "gt", "gte", "lt", "lte")
 _SYMBOL: dict[Comparison, str] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _KINDS = {str: "text", bool: "true or false", int: "numbers", float: "numbers"}
-_FITS_128_BITS = range(-(2**127), 2**127)
 _EXAMPLE = "where: { severity: critical, block_number: { gte: 100, lt: 200 } }"
 
 
@@ -92,33 +90,6 @@ def conditions(where: Any) -> Iterator[OneOf | Bound]:
                 yield Bound(column, comparison, value)
 
 
-def to_sql(where: Any, binary: Collection[str] = ()) -> tuple[str, list[Any]]:
-    """A condition for DuckDB or Postgres with its parameters, $1 onward. Raise InvalidConfig.
-
-    `binary` are the columns that hold bytes: a filter writes those as hex, `0x…`.
-    """
-    parameters: list[Any] = []
-    terms = [_sql(each, parameters, each.column in binary) for each in conditions(where)]
-    return " AND ".join(terms) or "true", parameters
-
-
-def whole_bound(comparison: Comparison, value: float) -> tuple[Comparison, int]:
-    """The same bound for integers: a column need not be cast for it."""
-    if comparison in ("gt", "gte"):
-        return "gt", math.floor(value)
-    return "lt", math.ceil(value)
-
-
-def from_hex(column: str, value: object) -> bytes:
-    """The bytes that a filter on a binary column means."""
-    if isinstance(value, str) and re.fullmatch(r"0x([0-9A-Fa-f]{2})*", value):
-        return bytes.fromhex(value[2:])
-    raise InvalidConfig(
-        f"where.{column}: the column holds bytes, and {value!r} is not hex",
-        hint="write bytes in quotes, as '0x' and two digits for each",
-    )
-
-
 def _too_much(where: dict[Any, Any]) -> Iterator[Problem]:
     if len(where) > MAX_COLUMNS:
         yield (), f"{len(where)} columns are too many, {MAX_COLUMNS} at most"
@@ -146,7 +117,7 @@ def _condition_problems(path: Path, condition: Any) -> Iterator[Problem]:
         yield from _scalar_problems(path, condition)
     elif unknown := [key for key in condition if key not in _OPERATORS]:
         for key in unknown:
-            yield (*path, str(key)), "unknown condition" + _known_instead(str(key))
+            yield (*path, str(key)), "unknown condition" + instead(str(key), _OPERATORS)
     elif not condition:
         yield path, f"say which values: a value, or one of {', '.join(_OPERATORS)}"
     elif "in" in condition:
@@ -155,11 +126,6 @@ def _condition_problems(path: Path, condition: Any) -> Iterator[Problem]:
         yield from _list_problems((*path, "in"), condition["in"])
     else:
         yield from _range_problems(path, condition)
-
-
-def _known_instead(key: str) -> str:
-    near = difflib.get_close_matches(key, _OPERATORS, n=1)
-    return f"; did you mean '{near[0]}'?" if near else f"; known here: {', '.join(_OPERATORS)}"
 
 
 def _list_problems(path: Path, values: Any) -> Iterator[Problem]:
@@ -236,37 +202,6 @@ def _normal_condition(condition: Any) -> Any:
 def _normal(value: Scalar) -> Scalar:
     # jsonb keeps no difference between 1e3 and 1000 either.
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _sql(condition: OneOf | Bound, parameters: list[Any], binary: bool) -> str:
-    def placeholder(value: Any) -> str:
-        parameters.append(value)
-        return f"${len(parameters)}"
-
-    column = f'"{condition.column}"'
-    if isinstance(condition, Bound):
-        value = _parameter(condition.column, condition.value, binary)
-        return f"{column} {_SYMBOL[condition.comparison]} {placeholder(value)}"
-    # A list of mixed numbers would be compared as doubles, and large ones would lose digits.
-    by_type: dict[type, list[str]] = {}
-    for each in condition.values:
-        value = _parameter(condition.column, each, binary)
-        by_type.setdefault(type(value), []).append(placeholder(value))
-    terms = [f"{column} {_among(group)}" for group in by_type.values()]
-    terms += [f"{column} IS NULL"] if condition.or_null else []
-    return terms[0] if len(terms) == 1 else f"({' OR '.join(terms)})"
-
-
-def _among(placeholders: list[str]) -> str:
-    return f"= {placeholders[0]}" if len(placeholders) == 1 else f"IN ({', '.join(placeholders)})"
-
-
-def _parameter(column: str, value: Any, binary: bool) -> Any:
-    if binary:
-        return from_hex(column, value)
-    # DuckDB takes no larger integers; Postgres compares either exactly.
-    too_large = type(value) is int and value not in _FITS_128_BITS
-    return Decimal(value) if too_large else value
 
 
 _LITERAL = r"(?:'(?:[^']|'')*'|-?[0-9]+(?:\.[0-9]+)?|true\b|false\b)"

@@ -28,6 +28,7 @@ from trace_platform.drivers.query_endpoint import QueryEndpoint
 from trace_platform.operators import registry
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.wire.task import (
+    MAX_RETRY_AFTER_S,
     Claimed,
     CompleteRequest,
     DatasetEvent,
@@ -297,6 +298,7 @@ class Attempt:
             error_code=error.code,
             error_message=mask_text(_storable(message))[:20_000],
             retryable=error.retryable,
+            retry_after_s=_retry_after_s(error),
             interrupted=isinstance(error, WorkerStopped)
             or (self.is_source and isinstance(error, TaskTimedOut)),
             has_log=self.log.save(),
@@ -309,6 +311,11 @@ class Attempt:
             "attempt": claimed.attempt,
             "lease_token": claimed.lease_token,
         }
+
+
+def _retry_after_s(error: TraceError) -> float:
+    told = error.facts.get("retry_after_s")
+    return min(float(told), MAX_RETRY_AFTER_S) if isinstance(told, int | float) else 0.0
 
 
 def _storable(text: str) -> str:

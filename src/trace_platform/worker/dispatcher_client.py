@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel
 
-from trace_platform.domain.errors import DispatcherUnreachable, TraceError
-from trace_platform.wire.refusal import error_from
+from trace_platform.domain.errors import TraceError
+from trace_platform.wire.refusal import DISPATCHER, error_from
 from trace_platform.wire.task import (
+    Accepted,
     ClaimBatchRequest,
     ClaimBatchResponse,
     Claimed,
@@ -20,7 +20,6 @@ from trace_platform.wire.task import (
     CompleteRequest,
     CompleteResponse,
     EventsRequest,
-    EventsResponse,
     HeartbeatBatchRequest,
     HeartbeatBatchResponse,
     HeartbeatResponse,
@@ -43,37 +42,35 @@ class DispatcherClient:
         """At most so many tasks, the Dispatcher's choice."""
         body = ClaimBatchRequest(runtime=runtime, worker_id=worker_id, max_tasks=max_tasks)
         answer = self._post("/internal/task-claims", body)
-        return ClaimBatchResponse.model_validate_json(answer).claimed
+        return DISPATCHER.read(ClaimBatchResponse, answer).claimed
 
     def heartbeats(self, request: HeartbeatBatchRequest) -> list[HeartbeatResponse | TraceError]:
         """In the order of the beats."""
         answer = self._post("/internal/task-heartbeats", request)
-        results = HeartbeatBatchResponse.model_validate_json(answer).results
+        results = DISPATCHER.read(HeartbeatBatchResponse, answer).results
         return [result.lease or _error(result.problem) for result in results]
 
     def complete(self, requests: Sequence[CompleteRequest]) -> list[CompleteResponse | TraceError]:
         """In the order of the requests."""
         body = CompleteBatchRequest(completions=list(requests))
         answer = self._post("/internal/task-completions", body)
-        results = CompleteBatchResponse.model_validate_json(answer).results
+        results = DISPATCHER.read(CompleteBatchResponse, answer).results
         return [result.completion or _error(result.problem) for result in results]
 
     def emit(self, request: EventsRequest, capability_token: str) -> int:
         """Events of an attempt that goes on. How many of them are new."""
         shown = {"X-Trace-Task-Capability": capability_token}
         answer = self._post("/v1/task/events", request, shown)
-        return EventsResponse.model_validate_json(answer).accepted
+        return DISPATCHER.read(Accepted, answer).accepted
 
     def close(self) -> None:
         self._http.close()
 
     def _post(self, path: str, body: BaseModel, headers: Mapping[str, str] | None = None) -> bytes:
-        status, kind, answer = self._http.post(path, body.model_dump_json().encode(), headers)
+        status, answer = self._http.post(path, body.model_dump_json().encode(), headers)
         if 200 <= status < 300:
             return answer
-        if "json" not in kind:
-            raise DispatcherUnreachable(f"the dispatcher answered {status}")
-        raise error_from(status, json.loads(answer))
+        raise DISPATCHER.error(status, answer)
 
 
 def _error(problem: Problem | None) -> TraceError:

@@ -28,13 +28,13 @@ class HttpConnection:
 
     def post(
         self, path: str, body: bytes, headers: Mapping[str, str] | None = None
-    ) -> tuple[int, str, bytes]:
-        """Status, content type and body. Raise DispatcherUnreachable when there is no answer."""
+    ) -> tuple[int, bytes]:
+        """Status and body. Raise DispatcherUnreachable when there is no answer."""
         connection = self._connection()
         try:
             connection.request("POST", path, body, {**self._headers, **(headers or {})})
             response = connection.getresponse()
-            return response.status, response.headers.get_content_type(), response.read()
+            return response.status, response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             reason = str(error) or type(error).__name__

@@ -12,8 +12,8 @@ from trace_platform.operators import registry
 
 
 @pytest.fixture
-async def plane(state_dsns: Any, tmp_path: Path) -> AsyncIterator[ControlPlane]:
-    opened = await ControlPlane.open(state_dsns, tmp_path)
+async def plane(state_dsns: Any, janitor_dsn: str, tmp_path: Path) -> AsyncIterator[ControlPlane]:
+    opened = await ControlPlane.open(state_dsns, tmp_path, janitor_dsn)
     yield opened
     await opened.close()
 

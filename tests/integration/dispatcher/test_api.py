@@ -13,8 +13,9 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
 
+from tests.support.authorization import READINGS
 from tests.support.control_plane import DAG, SECRETS, WORKER_TOKEN, ControlPlane, stage
-from trace_platform.dispatcher.api import create_app
+from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.drivers.https import BodyLimit
 
 # No task has this id.
@@ -131,6 +132,45 @@ async def test_nothing_answers_without_the_right_secret(
             assert response.headers["content-type"] == "application/problem+json"
             assert response.json()["code"] == "unauthenticated"
     assert refused == 4
+
+
+async def test_a_users_token_is_sent_as_bearer(http: httpx.AsyncClient) -> None:
+    for written, opens in READINGS:
+        sent = {"Authorization": written.format(SECRETS.user_token)}
+        answer = await http.get("/v1/queues", headers=sent)
+        assert answer.status_code == (200 if opens else 401), written
+
+
+@pytest.mark.parametrize(
+    ("path", "header", "token"),
+    [
+        ("/internal/schedules", "X-Trace-Service-Token", SECRETS.service_token),
+        (f"/internal/task-fetch?task_id={NOBODY}", "X-Trace-Worker-Token", WORKER_TOKEN),
+    ],
+)
+async def test_a_token_with_a_header_of_its_own_has_no_scheme(
+    http: httpx.AsyncClient, path: str, header: str, token: str
+) -> None:
+    assert (await http.get(path, headers={header: f"Bearer {token}"})).status_code == 401
+    assert (await http.get(path, headers={header: token})).status_code in (200, 404)
+
+
+async def test_every_route_is_closed_to_those_without_the_secret_that_it_names(
+    http: httpx.AsyncClient, plane: ControlPlane
+) -> None:
+    described = create_app(plane.me).openapi()["paths"]
+    open_to_all = set()
+    for path, methods in described.items():
+        for method, route in methods.items():
+            if not route.get("security"):
+                open_to_all.add(path)
+                continue
+            answer = await http.request(method, path.replace("{", "").replace("}", ""), json={})
+            # Tokens of tasks and signatures are asked for with the rest of the request.
+            (who,) = route["security"][0]
+            refused = {"task": 422}.get(who, 401)
+            assert answer.status_code == refused, (method, path)
+    assert open_to_all == {"/healthz", "/internal/jwks/task"}
 
 
 def forged_tokens(claimed: dict[str, Any], plane: ControlPlane) -> dict[str, str]:

@@ -447,4 +447,5 @@ async def test_they_are_listed_the_newest_first(plane: ControlPlane) -> None:
     me = plane.me
     found = (await list_backfills(me.state, me.org_id, "flow", 10)).backfills
     assert [each.backfill_id for each in found] == [second, first]
-    assert (await list_backfills(me.state, me.org_id, "other", 10)).backfills == []
+    with pytest.raises(NotFound, match="there is no DAG 'other'"):
+        await list_backfills(me.state, me.org_id, "other", 10)

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.support.control_plane import SECRETS, WORKER_TOKEN, ControlPlane
-from trace_platform.dispatcher.api import create_app
+from trace_platform.dispatcher.api.create_app import create_app
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,12 @@ from tests.integration.dispatcher.test_resolve_datasets import compacted
 from tests.support.chain_data import READER, fill, finish, rebuilt, take, version_of
 from tests.support.control_plane import SECRETS, ControlPlane
 from tests.support.staged_rows import stage_rows
-from trace_platform.dispatcher.api import create_app
+from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.dataset_page import dataset_page, summarize_datasets
-from trace_platform.domain.errors import UnknownDataset
+from trace_platform.dispatcher.list_partitions import list_files
+from trace_platform.dispatcher.show_dataset import show_dataset
+from trace_platform.domain.errors import BadInput, UnknownDataset
+from trace_platform.wire.dataset import PartitionFiles
 from trace_platform.wire.query import DatasetPage, DatasetSummary, QueryColumn
 
 pytestmark = pytest.mark.anyio
@@ -141,6 +144,63 @@ async def test_a_table_has_its_rows_and_the_columns_of_its_cold_part(plane: Cont
     found = await page(plane, "blocks")
     assert found.columns == columns
     assert (found.detail.table, found.detail.location) == (None, ""), "where it is, is no answer"
+
+
+async def test_a_table_and_its_cold_part_are_counted_together(plane: ControlPlane) -> None:
+    """Blocks 5 to 19 are in the table, 0 to 9 in files: what is in both is counted once."""
+    await compacted(plane)
+    plane.sql(
+        "UPDATE dataset_versions SET table_start = 5, row_count = 15, table_columns = %s"
+        " WHERE location IS NOT NULL",
+        '[{"name": "block_number", "type": "int64", "nullable": false}]',
+    )
+    columns = [QueryColumn(name="block_number", type="BIGINT")]
+    blocks, (cold,) = (await summaries(plane))["blocks"], await files_of(plane, "blocks")
+    assert (blocks.columns, blocks.rows_estimated) == (columns, True), "a file reaches into it"
+    plane.sql("UPDATE dataset_versions SET table_start = 10, row_count = 10 WHERE cursor = 19")
+    blocks = (await summaries(plane))["blocks"]
+    assert (blocks.row_count, blocks.rows_estimated) == (10 + cold.rows, False)
+    found = await page(plane, "blocks")
+    assert found.columns == columns
+    assert [each.partition_key for each in found.partitions.partitions] == ["0-9"]
+    detail = found.detail
+    assert (detail.partitions, detail.rows, detail.bytes) == (1, 10 + cold.rows, cold.bytes)
+    assert (detail.first_block, detail.last_block, detail.gap_count) == (0, 19, 0)
+    assert detail.columns == {"block_number": {"type": "int64", "nullable": False}}
+    assert detail.cold is not None
+    assert (detail.cold.partitions, detail.cold.rows) == (1, cold.rows)
+    assert [(each.rows, each.partitions) for each in found.versions] == [(10 + cold.rows, 1)]
+    plane.sql("UPDATE dataset_versions SET table_start = 15 WHERE cursor = 19")
+    (gap,) = (await page(plane, "blocks")).detail.gaps
+    assert (gap.start, gap.end) == (10, 14)
+
+
+async def files_of(plane: ControlPlane, named: str) -> list[PartitionFiles]:
+    found = await list_files(plane.me.state, plane.me.org_id, named, None, None, 10)
+    return found.partitions
+
+
+async def test_the_files_of_a_table_are_those_of_its_cold_part(plane: ControlPlane) -> None:
+    await compacted(plane)
+    me = plane.me
+    found = await list_files(me.state, me.org_id, "blocks", None, None, 10)
+    detail = await show_dataset(me.state, me.grants.bucket, me.org_id, "blocks")
+    assert detail.cold is not None
+    assert detail.table == f"postgres_table:dataset_{version_of(plane, 'blocks').hex}"
+    assert (found.dataset, found.dataset_version) == (
+        detail.cold.dataset, detail.cold.dataset_version,
+    )  # fmt: skip
+    assert (found.cold_of, found.current) == ("blocks", True)
+    assert [each.partition_key for each in found.partitions] == ["0-9"]
+    same = await list_files(me.state, me.org_id, found.dataset, None, None, 10)
+    assert (same.partitions, same.cold_of) == (found.partitions, None)
+
+
+async def test_a_table_without_a_cold_part_has_no_files_to_look_at(plane: ControlPlane) -> None:
+    await plane.deploy()
+    plane.sql("UPDATE dataset_versions SET location = 'postgres_table:any', cursor = 9")
+    with pytest.raises(BadInput, match="'blocks' is a table in Postgres: it has no files"):
+        await files_of(plane, "blocks")
 
 
 @pytest.fixture

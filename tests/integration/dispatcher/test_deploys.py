@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from uuid import uuid4
 
@@ -195,7 +196,7 @@ async def test_a_failed_rebuild_leaves_the_old_version_serving_and_says_where_it
     await pipe.trigger((100, 109))
     await pipe.settle()
     (deploy,) = pipe.plane.sql("SELECT * FROM deploys WHERE kind = 'deploy' AND status = 'Failed'")
-    assert "failed" in deploy["error"]
+    assert re.fullmatch(r"task \S+ of it failed.*: \[\w+\] .+", deploy["error"]), deploy["error"]
     assert pipe.active() == version
     seen = await pipe.read()
     assert mixed(seen) == {}
@@ -356,8 +357,9 @@ async def test_a_task_of_a_version_that_gave_way_cannot_be_retried(pipe: Pipelin
     await roll_back(pipe.plane.me.state, pipe.plane.me.org_id, "p")
     (task,) = pipe.plane.sql("SELECT id, status FROM tasks WHERE superseded")
     assert task["status"] == "Canceled"
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match="its generation is superseded") as caught:
         await retry_task(pipe.plane.me.state, pipe.plane.me.org_id, task["id"])
+    assert "trace deploy" in (caught.value.hint or "")
 
 
 async def test_a_name_is_taken_as_soon_as_it_is_being_built(pipe: Pipeline) -> None:

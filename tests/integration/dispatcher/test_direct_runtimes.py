@@ -22,7 +22,7 @@ import uvicorn
 from tests.support.control_plane import ControlPlane
 from tests.support.driven import Driven, with_lambda
 from tests.support.function_server import Function, serving
-from trace_platform.dispatcher.api import create_app
+from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.loops import repeat
 from trace_platform.dispatcher.requeue_failed import requeue_failed
 from trace_platform.dispatcher.run_direct import run_direct
@@ -65,7 +65,7 @@ def function() -> Iterator[Function]:
 @pytest.fixture
 async def calling(plane: ControlPlane, function: Function) -> AsyncIterator[Driven]:
     """With `lambda` behind a real URL that holds a key."""
-    invoker = HttpInvoker(accept_s=5.0)
+    invoker = HttpInvoker(accept_s=20)
     yield Driven(plane, with_lambda(f"{function.url}?key=hunter2"), invoker)
     await invoker.close()
 
@@ -111,7 +111,7 @@ def report(url: str, call: dict[str, Any], verb: str, **fields: Any) -> httpx.Re
         json=fence(call) | fields,
         headers={"X-Trace-Task-Capability": call["capability_token"]},
         trust_env=False,
-        timeout=20,
+        timeout=60,
     )
 
 
@@ -257,14 +257,16 @@ async def test_what_is_urgent_is_called_first(calling: Driven, function: Functio
 async def test_a_function_that_is_too_slow_to_accept_is_given_up(
     calling: Driven, function: Function
 ) -> None:
-    calling.invoker = HttpInvoker(accept_s=0.1)
+    calling.invoker = HttpInvoker(accept_s=1)
     function.hangs = lambda call: call["attempt"] == 1
     await calling.deploy(LAMBDA_DAG)
     await calling.emit("a", 5)
     await calling.settle()
     (task,) = calling.tasks("score")
     assert (task["status"], task["error_code"]) == ("Failed", "invoke_failed")
-    assert "did not accept within 0.1 s" in task["error_message"]
+    assert "did not accept within 1 s" in task["error_message"]
+    await calling.invoker.close()
+    calling.invoker = HttpInvoker(accept_s=20)
     await calling.retry_now()
     await calling.settle()
     assert calling.statuses("score") == ["Running"]

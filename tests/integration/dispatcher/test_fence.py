@@ -419,7 +419,7 @@ async def test_a_partition_replaces_what_lies_within_it(plane: ControlPlane) -> 
 
 async def test_a_partition_that_crosses_a_border_is_refused_whole(plane: ControlPlane) -> None:
     await commit(plane, 0, 9)
-    for start, end in ((5, 14), (9, 12), (2, 7)):
+    for start, end in ((5, 14), (9, 12)):
         before = plane.sql("SELECT * FROM partition_versions")
         with pytest.raises(PartitionOverlap):
             await commit(plane, start, end)

@@ -289,16 +289,19 @@ async def test_no_transaction_waits_for_the_object_store(pipe: Pipeline) -> None
 async def test_what_belongs_to_nobody_is_left_alone_and_reported(pipe: Pipeline) -> None:
     await pipe.deploy({"a": Job()})
     claimed = await started(pipe)
+    await pipe.plane.complete(claimed, status="Failed", retryable=False)
     output = claimed.task.outputs[0]
     org, store = pipe.plane.me.org_id, pipe.plane.me.store
     unknown = generation_prefix(BUCKET, org, output.dataset_uuid, uuid4())
     known = generation_prefix(BUCKET, org, output.dataset_uuid, output.dataset_version)
-    for uri in (f"{unknown}{uuid4()}/1/a", f"{known}notes/a", f"{known}readme"):
+    strange = ("notes/a", "readme", "hooks/notes/a", f"{claimed.task.task_id}/1.jsonl")
+    for uri in (f"{unknown}{uuid4()}/1/a", *(known + name for name in strange)):
         store.put(uri, b"x")
     before = stored(pipe.plane)
     found = await collect_after(collecting(pipe.plane), "")
     assert found.items == []
-    assert set(found.unknown) == {unknown, f"{known}notes/", f"{known}readme"}
+    reported = ("notes/", "readme", "hooks/notes/", f"{claimed.task.task_id}/1.jsonl")
+    assert set(found.unknown) == {unknown, *(known + name for name in reported)}
     assert stored(pipe.plane) == before
 
 
@@ -343,13 +346,15 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 @pytest.mark.parametrize("histories", [5, pytest.param(60, marks=pytest.mark.long)])
 def test_after_any_history_every_committed_file_is_there_and_no_other(
     state_dsns: Any,
+    janitor_dsn: str,
     tmp_path: Path,
     loop: asyncio.AbstractEventLoop,
     monkeypatch: pytest.MonkeyPatch,
     histories: int,
 ) -> None:
     monkeypatch.setitem(registry.OPERATORS, "lineage", "tests.support.lineage_operator.Lineage")
-    plane = loop.run_until_complete(ControlPlane.open(state_dsns, tmp_path))
+    opening = ControlPlane.open(state_dsns, tmp_path, janitor_dsn)
+    plane = loop.run_until_complete(opening)
     pipe = Pipeline(plane)
     names = (f"p{n}" for n in itertools.count())
 
@@ -422,8 +427,9 @@ def test_after_any_history_every_committed_file_is_there_and_no_other(
                 self.dag,
             ):
                 with contextlib.suppress(DatasetInUse):
-                    place = (plane.me.state, plane.me.store, BUCKET, plane.me.org_id)
-                    do(purge_generations(*place, f"{self.dag}_a", [row["version"]]))
+                    place = (plane.me.state, plane.me.data, plane.me.store, BUCKET)
+                    named = (plane.me.org_id, f"{self.dag}_a", [row["version"]])
+                    do(purge_generations(*place, *named))
 
         @rule()
         def forget(self) -> None:

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
+import psycopg
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.control_plane import DAG, SECRETS, WORKER_TOKEN, ControlPlane
-from trace_platform.dispatcher.api import create_app
+from tests.conftest import DataDsns
+from tests.support.control_plane import DAG, SECRETS, WORKER_TOKEN, ControlPlane, fence_fields
+from trace_platform.data.alerts import Alert, record
+from trace_platform.data.database import DataDatabase
+from trace_platform.data.incidents import Incidents
+from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.measure import measure
+from trace_platform.dispatcher.measure_alerts import measure_alerts
 from trace_platform.dispatcher.metrics import Metrics
 from trace_platform.dispatcher.pause_job import pause_job
+from trace_platform.drivers.postgres.database import Database
 from trace_platform.query.admission import Admission
 from trace_platform.query.metrics import Metrics as QueryMetrics
 from trace_platform.wire.control import PauseRequest
+from trace_platform.wire.task import EventsRequest, Invalidation
 
 pytestmark = pytest.mark.anyio
 
@@ -173,6 +182,66 @@ def test_what_happens_is_counted() -> None:
     assert figure(metrics, "trace_tasks_ended_total", status="Completed") == 2
 
 
+async def test_reorgs_are_counted_by_job_and_depth(plane: ControlPlane) -> None:
+    source = await plane.claimed(await plane.queued_ingest())
+    follow = {"dag": "chain", "job": "ingest"}
+    output = source.task.outputs[0]
+    rewritten = [
+        Invalidation(
+            dataset_uuid=output.dataset_uuid,
+            dataset_version=output.dataset_version,
+            scope="row_range",
+            start=start,
+            end=7,
+            reason="reorg",
+            request_id=uuid4(),
+        )
+        for start in (5, 5, 7)
+    ]
+    request = EventsRequest(**fence_fields(source), invalidations=rewritten)
+    transport = httpx.ASGITransport(app=create_app(plane.me))
+    token = {"X-Trace-Task-Capability": source.capability_token}
+    async with httpx.AsyncClient(transport=transport, base_url="https://dispatcher") as http:
+        answer = await http.post(
+            "/v1/task/events", json=request.model_dump(mode="json"), headers=token
+        )
+    assert answer.status_code == 200, answer.text
+    metrics = plane.me.metrics
+    assert figure(metrics, "trace_range_rewrites_total", **follow) == 3
+    assert figure(metrics, "trace_range_rewrite_blocks_count", **follow) == 2
+    assert figure(metrics, "trace_range_rewrite_blocks_bucket", le="1.0", **follow) == 1
+    assert figure(metrics, "trace_range_rewrite_blocks_bucket", le="3.0", **follow) == 2
+
+
+async def test_alerts_of_the_last_day_are_measured_while_they_last(data_dsns: DataDsns) -> None:
+    written = DataDatabase(data_dsns.writer, dag="chain", job="follow")
+    for key in ("old", "deep"):
+        record(written, Alert("critical", "deep_reorg", "a reorg", f"deep_reorg:{key}"))
+    with psycopg.connect(data_dsns.owner) as connection:
+        connection.execute(
+            "UPDATE alert_events SET created_at = created_at - interval '2 days'"
+            " WHERE dedupe_key = 'deep_reorg:old'"
+        )
+    forks = Incidents(written, "fork:")
+    forks.begin("7", "warning", "fork_unconfirmed", "stands", {})
+    data, metrics = Database(data_dsns.janitor), Metrics()
+    await data.open()
+    try:
+        of_job = {"dag": "chain", "job": "follow"}
+        fork = of_job | {"severity": "warning", "code": "fork_unconfirmed"}
+        deep = of_job | {"severity": "critical", "code": "deep_reorg"}
+        await measure_alerts(data, metrics)
+        assert figure(metrics, "trace_alerts", **deep) == 1
+        assert figure(metrics, "trace_alerts", **fork) == 1
+        forks.end("fork_unconfirmed_ended", "goes on", {})
+        await measure_alerts(data, metrics)
+        assert figure(metrics, "trace_alerts", **fork) is None
+        metrics.measured([])
+        assert figure(metrics, "trace_alerts", **deep) == 1, "measured apart from the others"
+    finally:
+        await data.close()
+
+
 def test_two_dispatchers_in_one_process_count_for_themselves() -> None:
     one, two = Metrics(), Metrics()
     one.leases_expired(1)
@@ -208,9 +277,9 @@ async def test_sources_that_run_are_heard(plane: ControlPlane) -> None:
 def test_the_documented_alerts_ask_for_figures_that_there_are() -> None:
     page = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text()
     blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
-    (group,) = next(block for block in blocks if "groups" in block)["groups"]
+    groups = [group for block in blocks for group in block.get("groups", ())]
     known = (Metrics().exposition() + QueryMetrics(Admission(1)).exposition()).decode()
-    for rule in group["rules"]:
+    for rule in [rule for group in groups for rule in group["rules"]]:
         for name in re.findall(r"trace_\w+", rule["expr"]):
             assert f"# TYPE {name} " in known, (rule["alert"], name)
     for name in re.findall(r"`(trace_\w+)`", page):

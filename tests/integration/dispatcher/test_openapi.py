@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.support.control_plane import DAG, SECRETS, WORKER_TOKEN, ControlPlane, fence_fields
 from tests.support.served_dispatcher import ServedDispatcher
-from trace_platform.dispatcher.api import create_app
+from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.domain import errors
 from trace_platform.wire.task import Claimed
 

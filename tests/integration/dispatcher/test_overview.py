@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from tests.support.control_plane import DAG, SECRETS, ControlPlane, stage
-from trace_platform.dispatcher.api import create_app
+from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.read_task_log import MAX_BYTES
 from trace_platform.domain.prefix import log_uri
 from trace_platform.drivers.postgres.queries import split_queries
@@ -136,6 +136,39 @@ async def test_tasks_are_found_by_how_their_id_begins(
     assert (await got(http, "/v1/tasks", id_prefix="ffffffff"))["tasks"] == []
     for bad in ("0123456", "not-an-id", "0" * 37, "%_______"):
         assert (await refused(http, "/v1/tasks", id_prefix=bad))[0] == 422, bad
+
+
+async def test_tasks_are_found_by_how_their_id_ends(
+    http: httpx.AsyncClient, plane: ControlPlane
+) -> None:
+    task_id = str(await plane.queued_split())
+    for suffix in (task_id, task_id[-8:], task_id[-13:].upper(), task_id.replace("-", "")[-20:]):
+        found = await got(http, "/v1/tasks", id_suffix=suffix)
+        assert [t["task_id"] for t in found["tasks"]] == [task_id], suffix
+    assert (await got(http, "/v1/tasks", id_suffix="0" * 32))["tasks"] == []
+    assert (await refused(http, "/v1/tasks", id_suffix=task_id[-7:]))[0] == 422
+
+
+@pytest.mark.parametrize(
+    ("path", "filters", "said"),
+    [
+        ("/v1/tasks", {"dag_name": "chian"}, "there is no DAG 'chian'"),
+        ("/v1/tasks", {"job_name": "ingst"}, "no DAG has a job 'ingst'"),
+        ("/v1/tasks", {"dag_name": "chain", "job_name": "ingst"}, "chain has no job 'ingst'"),
+        ("/v1/backfills", {"dag_name": "chian"}, "there is no DAG 'chian'"),
+        ("/v1/deploys", {"dag_name": "chian"}, "there is no DAG 'chian'"),
+    ],
+)
+async def test_a_list_of_what_is_not_there_is_not_an_empty_one(
+    http: httpx.AsyncClient, plane: ControlPlane, path: str, filters: dict[str, str], said: str
+) -> None:
+    await plane.queued_split()
+    status, problem = await refused(http, path, **filters)
+    assert (status, problem["code"], problem["detail"]) == (404, "not_found", said)
+    assert "did you mean" in problem["hint"]
+    known = {"dag_name": "chain", "job_name": "ingest"}
+    found = await got(http, path, **{name: known[name] for name in filters})
+    assert isinstance(found, dict)
 
 
 async def test_tasks_are_listed_by_job(http: httpx.AsyncClient, plane: ControlPlane) -> None:

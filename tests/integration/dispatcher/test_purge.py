@@ -20,8 +20,7 @@ from tests.support.chain_data import (
     work,
 )
 from tests.support.control_plane import DAG, ControlPlane
-from trace_platform.dispatcher.prune_history import prune_history
-from trace_platform.dispatcher.purge_generation import plan_purge, purge_generations
+from trace_platform.dispatcher.purge_generation import finish_purges, plan_purge, purge_generations
 from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
 from trace_platform.dispatcher.retry_task import retry_task
 from trace_platform.dispatcher.roll_back import roll_back
@@ -52,8 +51,9 @@ async def planned(
 async def purge(
     plane: ControlPlane, *versions: UUID, dataset: str = "blocks", store: Any = None
 ) -> PurgeResponse:
+    me = plane.me
     return await purge_generations(
-        plane.me.state, store or plane.me.store, BUCKET, plane.me.org_id, dataset, versions
+        me.state, me.data, store or me.store, BUCKET, me.org_id, dataset, versions
     )
 
 
@@ -273,10 +273,10 @@ async def test_an_interrupted_purge_is_finished_by_another(plane: ControlPlane) 
 
 async def test_an_interrupted_purge_is_finished_by_the_loop(plane: ControlPlane) -> None:
     old = await interrupted(plane)
-    state, store = plane.me.state, plane.me.store
-    assert await prune_history(state, keep_days=90, store=store, bucket=BUCKET) == 1
+    place = plane.me.state, plane.me.data, plane.me.store, BUCKET
+    assert await finish_purges(*place) == 1
     assert not any(objects(plane, version) for version in siblings(plane, old))
-    assert await prune_history(state, keep_days=90, store=store, bucket=BUCKET) == 0
+    assert await finish_purges(*place) == 0
     assert partitions(plane, version_of(plane, "blocks")) == 2
 
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from tests.support.control_plane import SECRETS, ControlPlane
-from trace_platform.dispatcher.api import create_app
+from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.prune_history import prune_history
 from trace_platform.dispatcher.record_queries import (
     list_pii_accesses,

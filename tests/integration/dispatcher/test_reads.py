@@ -485,29 +485,61 @@ async def chunked(plane: ControlPlane, source: Claimed, start: int, table_start:
     await plane.complete(chunk, events=[range_event(chunk, start, start + 9)])
 
 
-async def test_the_only_files_of_what_has_left_a_table_are_not_purged(plane: ControlPlane) -> None:
+async def one_file(plane: ControlPlane, end: int) -> None:
+    """The tasks that wait make one file of blocks 0 to `end`: chunks of another size."""
+    await plane.settle()
+    for task_id in plane.wake_ups():
+        task = await plane.claimed(task_id)
+        if task.task.job.name == "chunks":
+            await plane.complete(task, events=[range_event(task, 0, end)])
+        elif task.task.inputs[0].end == end:
+            await plane.complete(task, outputs=[stage(plane.me.store, task, 0, 0, end)])
+        else:
+            await plane.complete(task)
+    await plane.settle()
+
+
+@pytest.mark.parametrize("sizes", ["the same", "larger"])
+async def test_the_only_files_of_what_has_left_a_table_are_not_purged(
+    plane: ControlPlane, sizes: str
+) -> None:
     source = await follow(plane)
     await chunked(plane, source, 0, 0)
     await compacted(plane)
-    changed = "{ from: { job: chunks }, where: { a: 1 } }"
-    await plane.deploy(FOLLOW.replace("{ from: { job: chunks } }", changed))
-    await compacted(plane)
+    edge = "{ from: { job: chunks } }" if sizes == "the same" else "{ from: { job: follow } }"
+    await plane.deploy(FOLLOW.replace(edge, edge.replace(" } }", " }, where: { a: 1 } }"), 1))
+    if sizes == "the same":
+        await compacted(plane)
+    else:
+        await one_file(plane, 9)
+        await one_file(plane, 9)
     assert await advance_deploys(plane.me.state) == 1
     (now,) = plane.sql("SELECT current_version FROM datasets WHERE job_name = 'compact' LIMIT 1")
-    await chunked(plane, source, 10, 0)
-    await compacted(plane)
-    await chunked(plane, source, 20, 20)
+    if sizes == "the same":
+        await chunked(plane, source, 10, 0)
+        await compacted(plane)
+    else:
+        tables, events = [table_of(source, 19) | {"start": 0}], [range_event(source, 10, 19)]
+        request = EventsRequest(**fence_fields(source), tables=tables, events=events)
+        await record_events(plane.me.state, request)
+        await one_file(plane, 19)
+        await one_file(plane, 19)
+    tables = [table_of(source, 29) | {"start": 20}]
+    await record_events(plane.me.state, EventsRequest(**fence_fields(source), tables=tables))
     await roll_back(plane.me.state, plane.me.org_id, "chain")
     me = plane.me
 
     async def purge() -> None:
         versions = [now["current_version"]]
         await purge_generations(
-            me.state, me.store, "trace-data", me.org_id, "chain.compact", versions
+            me.state, me.data, me.store, "trace-data", me.org_id, "chain.compact", versions
         )
 
     with pytest.raises(DatasetInUse) as caught:
         await purge()
     assert "has left" in str(caught.value)
+    if sizes == "larger":
+        chunk = await claimed_of(plane, "chunks")
+        await plane.complete(chunk, events=[range_event(chunk, 10, 19)])
     await compacted(plane)
     await purge()

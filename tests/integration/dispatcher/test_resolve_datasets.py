@@ -23,7 +23,7 @@ from tests.support.control_plane import (
 )
 from tests.support.staged_rows import stage_rows
 from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.api import create_app
+from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.invalidate import invalidate
 from trace_platform.dispatcher.purge_generation import purge_generations
 from trace_platform.dispatcher.record_events import record_events
@@ -33,6 +33,7 @@ from trace_platform.dispatcher.route_invalidations import route_invalidations
 from trace_platform.domain.errors import (
     BadInput,
     GenerationPurged,
+    InvalidDag,
     NotFound,
     TraceError,
     UnknownDataset,
@@ -58,9 +59,10 @@ async def resolve(plane: ControlPlane, *refs: DatasetRef, files: bool = True) ->
 
 
 async def one(plane: ControlPlane, name: str = "blocks", **pin: Any) -> ResolvedDataset:
+    """What it is and holds, whichever way it was asked for."""
     (found,) = await resolve(plane, DatasetRef(name=name, **pin))
     assert isinstance(found, ResolvedDataset)
-    return found
+    return found.model_copy(update={"at": None})
 
 
 async def refused(plane: ControlPlane, kind: type[TraceError], **ref: Any) -> TraceError:
@@ -88,7 +90,8 @@ def deploys(plane: ControlPlane, dag: str = "chain") -> list[dict[str, Any]]:
 
 async def purge(plane: ControlPlane, version: UUID, dataset: str = "blocks") -> None:
     me = plane.me
-    await purge_generations(me.state, me.store, me.grants.bucket, me.org_id, dataset, [version])
+    place = me.state, me.data, me.store, me.grants.bucket
+    await purge_generations(*place, me.org_id, dataset, [version])
 
 
 # --- by name
@@ -383,6 +386,63 @@ async def test_a_deploy_that_did_not_take_over_is_no_moment(plane: ControlPlane)
     await refused(plane, NotFound, name="blocks", at=str(uuid4()))
 
 
+async def test_a_version_of_a_dag_stands_for_the_last_time_it_took_over(
+    plane: ControlPlane,
+) -> None:
+    await plane.deploy()
+    await fill(plane, (0, 9))
+    before = await one(plane)
+    await rebuilt(plane, CHANGED)
+    after = await one(plane)
+    first, second = deploys(plane)
+    for at in (str(second["to_version"]), str(second["to_version"])[:8].upper()):
+        assert await one(plane, at=at) == after
+    assert (await one(plane, at=str(first["to_version"]))).files == []
+    await roll_back(plane.me.state, plane.me.org_id, "chain")
+    assert await one(plane, at=str(first["to_version"])) == before
+    assert (await one(plane, at=str(first["id"]))).files == []
+    # As `trace deploys` shows it: enough to tell what began in the same minute.
+    assert await one(plane, at=str(deploys(plane)[-1]["id"])[:13]) == before
+
+
+async def test_an_id_that_several_deploys_begin_with_is_refused(plane: ControlPlane) -> None:
+    await plane.deploy()
+    await fill(plane, (0, 9))
+    await rebuilt(plane, CHANGED)
+    beginning = str(deploys(plane)[0]["id"])[:4]
+    error = await refused(plane, BadInput, name="blocks", at=beginning)
+    assert error.message == f"2 deploys begin with {beginning}"
+
+
+async def test_a_generation_is_no_moment_but_reads_what_it_holds(plane: ControlPlane) -> None:
+    await plane.deploy()
+    await fill(plane, (0, 9))
+    before = await one(plane)
+    await rebuilt(plane, CHANGED)
+    (row,) = plane.sql(
+        "SELECT generation_id FROM dataset_versions WHERE version = %s", before.dataset_version
+    )
+    assert await one(plane, at=str(before.dataset_version)[:8]) == before
+    # The outputs of a job share it.
+    at = str(row["generation_id"])
+    found = await resolve(plane, *(DatasetRef(name=name, at=at) for name in ("blocks", "logs")))
+    assert (found[0], found[1].at) == (before, None)
+    other = str(before.dataset_version)
+    error = await refused(plane, NotFound, name="logs", at=other)
+    assert f"{other} is no deploy" in error.message
+    assert "trace datasets versions logs" in (error.hint or "")
+
+
+async def test_what_was_read_says_at_which_moment(plane: ControlPlane) -> None:
+    await plane.deploy()
+    then, (deployed,) = now(plane), deploys(plane)
+    pin = str(version_of(plane, "blocks"))
+    refs: list[dict[str, str]] = [{}, {"at": then}, {"at": str(deployed["id"])}, {"version": pin}]
+    found = await resolve(plane, *(DatasetRef(name="blocks", **ref) for ref in refs))
+    moments = [each.at for each in found]
+    assert moments == [None, datetime.fromisoformat(then), deployed["ended_at"], None]
+
+
 @pytest.mark.parametrize(
     ("at", "said"),
     [
@@ -461,26 +521,70 @@ async def test_a_version_that_was_built_anew_does_not_stand_in_for_what_was_purg
 
 # --- columns, and what they tell
 
+N, NOTE = pa.field("n", pa.int64(), nullable=False), pa.field("Note", pa.string())
+OTHER = pa.field("other", pa.string())
+NARROW = pa.table([pa.array([1])], schema=pa.schema([N]))
+WIDE = pa.table([pa.array([1]), pa.array(["x"])], schema=pa.schema([N, NOTE]))
+ELSE = pa.table([pa.array([1]), pa.array(["x"])], schema=pa.schema([N, OTHER]))
+
+
+async def commit(plane: ControlPlane, start: int, rows: pa.Table) -> None:
+    """Ten blocks of the first output of `ingest`."""
+    await plane.trigger(start, start + 9)
+    await stage(plane, rows)
+
+
+async def redo(plane: ControlPlane, start: int, rows: pa.Table) -> None:
+    request = InvalidateRequest(
+        dataset="chain.split", scope="row_range", start=start, end=start + 9, reason="wrong"
+    )
+    await invalidate(plane.me.state, plane.me.org_id, request)
+    await route_invalidations(plane.me.state)
+    await stage(plane, rows)
+
+
+async def stage(plane: ControlPlane, rows: pa.Table) -> None:
+    while claims := await take(plane):
+        for claimed in claims:
+            if claimed.task.job.name == "ingest":
+                staged = [stage_rows(plane.me.store, claimed, rows)]
+                await plane.complete(claimed, outputs=staged)
+            else:
+                await finish(plane, claimed)
+
 
 async def test_columns_are_named_as_queries_see_them_and_mixed_when_they_differ(
     plane: ControlPlane,
 ) -> None:
     await plane.deploy()
-    n, note = pa.field("n", pa.int64(), nullable=False), pa.field("note", pa.string())
-    narrow = pa.table([pa.array([1])], schema=pa.schema([n]))
-    wide = pa.table([pa.array([1]), pa.array(["x"])], schema=pa.schema([n, note]))
     moments = []
-    for start, rows in ((0, narrow), (10, narrow), (20, wide)):
-        await plane.trigger(start, start + 9)
-        (split,) = await take(plane)
-        await finish(plane, split)
-        (claimed,) = await take(plane)
-        await plane.complete(claimed, outputs=[stage_rows(plane.me.store, claimed, rows)])
+    for start, rows in ((0, NARROW), (10, NARROW), (20, WIDE)):
+        await commit(plane, start, rows)
         moments.append((await one(plane)).mixed)
     found = await one(plane)
-    assert [(c.name, c.type) for c in found.columns or ()] == [("n", "BIGINT"), ("note", "VARCHAR")]
+    assert [(c.name, c.type) for c in found.columns or ()] == [("n", "BIGINT"), ("Note", "VARCHAR")]
     assert moments == [False, False, True]
     assert (await one(plane, "logs")).columns is None
+
+
+@pytest.mark.parametrize("grown", [[WIDE], [ELSE, WIDE]], ids=["one", "several"])
+async def test_files_that_are_alike_and_lack_what_came_later_are_mixed(
+    plane: ControlPlane, grown: list[pa.Table]
+) -> None:
+    """The generation has the columns of all its commits, also where no file of it has them all."""
+    await plane.deploy()
+    await commit(plane, 0, NARROW)
+    narrow = now(plane)
+    await commit(plane, 10, grown[0])
+    found = await one(plane, at=narrow)
+    assert (found.mixed, len(found.files)) == (True, 1)
+    await redo(plane, 0, grown[-1])
+    await redo(plane, 10, grown[-1])
+    assert (await one(plane)).mixed == (len(grown) > 1)
+    await redo(plane, 0, NARROW)
+    await redo(plane, 10, NARROW)
+    found = await one(plane)
+    assert (found.mixed, len(found.files)) == (True, 2)
 
 
 PII = DAG.replace(
@@ -502,6 +606,30 @@ async def test_columns_about_persons_are_named_also_of_older_generations(
     assert (await one(plane, at=then)).pii == ["miner", "who"]
     (granted,) = await resolve(plane, DatasetRef(dataset_version=UUID(old)))
     assert granted.pii == ["miner", "who"]
+
+
+async def test_a_personal_column_that_is_none_is_found_out(plane: ControlPlane) -> None:
+    def personal(column: str) -> str:
+        return PII.replace("[miner]", f"[{column}]")
+
+    await plane.deploy(personal("nota"))
+    assert (await one(plane)).pii_missing == [], "nobody knows its columns yet"
+    await commit(plane, 0, WIDE)
+    assert (await one(plane)).pii_missing == ["nota"]
+    with pytest.raises(InvalidDag, match="`pii` of 'blocks' names 'notes'") as refused:
+        await plane.deploy(personal("notes"))
+    assert refused.value.hint == "did you mean Note?"
+    await plane.deploy(personal("NOTE"))
+    found = await one(plane)
+    assert (found.pii, found.pii_missing) == (["NOTE"], [])
+    # An older generation never had to have the columns of the next.
+    old = str(found.dataset_version)
+    await plane.deploy(CHANGED.replace("output: blocks } }", "output: blocks }, pii: [nota] }"))
+    await stage(plane, WIDE)
+    await advance_deploys(plane.me.state)
+    assert (await one(plane)).pii_missing == ["nota"]
+    found = await one(plane, version=old)
+    assert (found.pii, found.pii_missing) == (["NOTE", "nota"], [])
 
 
 async def test_what_is_no_longer_said_to_be_personal_is_shown(plane: ControlPlane) -> None:
@@ -566,6 +694,20 @@ async def test_a_table_without_a_cold_part_has_no_files(plane: ControlPlane) -> 
     await plane.deploy(FOLLOW.replace(", cold: { job: compact, output: blocks }", ""))
     found = await one(plane)
     assert (found.table, found.files, found.columns) == (True, [], None)
+
+
+async def test_a_personal_column_that_a_table_lacks_is_found_out_once_its_columns_are_said(
+    plane: ControlPlane,
+) -> None:
+    await compacted(plane)
+    await plane.deploy(FOLLOW.replace("cold: {", "pii: [NOTE, nota], cold: {"))
+    assert (await one(plane)).pii_missing == []
+    plane.sql(
+        "UPDATE dataset_versions SET table_columns ="
+        ' \'[{"name": "note", "type": "string", "nullable": true}]\' WHERE version = %s',
+        version_of(plane, "blocks"),
+    )
+    assert (await one(plane)).pii_missing == ["nota"]
 
 
 async def test_a_table_has_no_past(plane: ControlPlane) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-
 from trace_platform.dispatcher.operators.aggregator import Aggregator
 from trace_platform.dispatcher.operators.contract import EventOperator
 from trace_platform.dispatcher.operators.range_aggregator import RangeAggregator
 from trace_platform.dispatcher.operators.wire_tap import WireTap
+from trace_platform.domain.alike import meant
 from trace_platform.domain.errors import InvalidConfig
 
 OPERATORS: dict[str, type[EventOperator]] = {
@@ -17,7 +16,6 @@ OPERATORS: dict[str, type[EventOperator]] = {
 
 def load(name: str) -> type[EventOperator]:
     if name not in OPERATORS:
-        near = difflib.get_close_matches(name, OPERATORS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(OPERATORS))}"
+        hint = meant(name, OPERATORS) or f"there are {', '.join(sorted(OPERATORS))}"
         raise InvalidConfig(f"there is no operator '{name}' with runtime: dispatcher", hint=hint)
     return OPERATORS[name]

@@ -31,6 +31,7 @@ class LocalStore:
                 file.flush()
                 os.fsync(file.fileno())
             partial.rename(target)
+            self._sync_folders(target.parent)
         except OSError as error:
             partial.unlink(missing_ok=True)
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -67,6 +68,18 @@ class LocalStore:
 
     def filesystem(self, uri: str) -> tuple[FileSystem, str]:
         return LocalFileSystem(), str(self._path(uri))
+
+    def _sync_folders(self, folder: Path) -> None:
+        """An object survives a power cut, and so does what others wrote beside it before: a name is
+        on disk once its folder is, and that one's name in the folder above."""
+        for each in (folder, *folder.parents):
+            opened = os.open(each, os.O_RDONLY)
+            try:
+                os.fsync(opened)
+            finally:
+                os.close(opened)
+            if each == Path(self.root):
+                return
 
     def _path(self, uri: str) -> Path:
         bucket, key = parse_uri(uri)

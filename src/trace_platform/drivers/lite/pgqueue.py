@@ -84,9 +84,9 @@ class PgQueueReceiver:
 
 
 def _receive(connection: _Connection, queue: str, limit: int, visibility_s: float) -> list[Message]:
-    sql = "SELECT * FROM queue.receive(%s, %s, %s)"
+    sql = "SELECT receipt, body FROM queue.receive(%s, %s, %s)"
     rows = connection.execute(sql, (queue, limit, visibility_s)).fetchall()
-    return [Message(receipt, body, count) for receipt, body, count in rows]
+    return [Message(receipt, body) for receipt, body in rows]
 
 
 def _notified(connection: _Connection, queue: str, wait_s: float) -> bool:

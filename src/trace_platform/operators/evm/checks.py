@@ -19,7 +19,8 @@ def check_block(number: int, block: Block) -> None:
 
 
 def check_receipts(block: Block, receipts: list[Receipt]) -> None:
-    """There is one of each transaction, in order. The block is checked."""
+    """There is one of each transaction, in order, and not all logs are missing. The block is
+    checked."""
     number = int(block.number, 16)
     if len(receipts) != len(block.transactions):
         raise MalformedBlock(
@@ -29,6 +30,12 @@ def check_receipts(block: Block, receipts: list[Receipt]) -> None:
         raise MalformedBlock(f"a receipt of block {number} is of another block", hint=_MOVED)
     if [t.hash for t in block.transactions] != [r.transaction_hash for r in receipts]:
         raise MalformedBlock(f"the receipts of block {number} are of other transactions")
+    # Not the other way round: some chains have logs, and a bloom that is always empty.
+    if not any(receipt.logs for receipt in receipts) and _has_bits(block.logs_bloom):
+        raise MalformedBlock(
+            f"block {number} has no logs, and its logsBloom says that it has",
+            hint="a node that has not indexed the block yet, or prunes logs, answers so",
+        )
 
 
 def check_traces(block: Block, traces: list[Trace]) -> None:
@@ -61,6 +68,10 @@ def check_links(blocks: Iterable[Block], parent: str | None) -> str | None:
             )
         parent = block.hash
     return parent
+
+
+def _has_bits(bloom: str | None) -> bool:
+    return bool((bloom or "").removeprefix("0x").strip("0"))
 
 
 def _is_number(text: str, number: int) -> bool:

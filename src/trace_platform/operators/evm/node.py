@@ -41,12 +41,21 @@ class Answers:
 
     @property
     def rows(self) -> int:
-        """How much there is to hold: long inputs count as the rows that they weigh."""
+        """How much there is to hold: long values count as the rows that they weigh."""
         transactions = [t for block in self.blocks for t in block.transactions]
-        logs = sum([len(r.logs) for receipts in self.receipts for r in receipts])
-        weighty = sum([len(t.input) for t in transactions]) // _ROW_BYTES
-        traces = sum(map(len, self.traces))
-        return len(self.blocks) + len(transactions) + logs + traces + weighty
+        logs = [log for receipts in self.receipts for r in receipts for log in r.logs]
+        traces = [trace for of_block in self.traces for trace in of_block]
+        bytes_ = sum([len(t.input) for t in transactions]) + sum([len(log.data) for log in logs])
+        bytes_ += sum(map(_trace_bytes, traces))
+        return len(self.blocks) + len(transactions) + len(logs) + len(traces) + bytes_ // _ROW_BYTES
+
+
+def _trace_bytes(trace: Trace) -> int:
+    action, result = trace.action, trace.result
+    values = [action.input, action.init]
+    if result is not None:
+        values += [result.output, result.code]
+    return sum([len(value) for value in values if value is not None])
 
 
 class _BlockAnswer(msgspec.Struct, gc=False):

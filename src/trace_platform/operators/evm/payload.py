@@ -39,6 +39,7 @@ class Block(msgspec.Struct, gc=False):
     receipts_root: str = field(name="receiptsRoot")
     transactions: list[Transaction]
     size: str | None = None
+    logs_bloom: str | None = field(name="logsBloom", default=None)
     base_fee: str | None = field(name="baseFeePerGas", default=None)
     blob_gas_used: str | None = field(name="blobGasUsed", default=None)
     excess_blob_gas: str | None = field(name="excessBlobGas", default=None)

@@ -33,28 +33,31 @@ from trace_platform.drivers.node_url import (
     retry_after_s,
     scrubbed,
     secrets_in,
-    shown,
     target,
 )
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
+from trace_platform.wire.rpc_codes import BAD_PARAMS, DISAGREE, LIMITS, METHOD_MISSING, TOO_LARGES
+from trace_platform.wire.task import MAX_RETRY_AFTER_S
 
 T = TypeVar("T")
 
-_METHOD_MISSING = -32601
-_BAD_PARAMS = -32602
-# Limits, by the codes that nodes and providers use for them; the last two are HTTP's own.
-_LIMIT_CODES = frozenset({-32005, -32029, 429, 503})
-# Of the egress, asked for what the majority says.
-_DISAGREE_CODE = -32055
-_TOO_LARGE_CODES = frozenset({-32003, -32008})
 _TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 522, 524})
 _BACKOFF_S = (0.2, 0.6, 1.8)
-_MAX_RETRY_AFTER_S = 60.0
+# An answer that keeps coming may take so many times the time-out: a slow line is not a silent one.
+_TIMEOUTS_PER_ANSWER = 5
+_PIECE_BYTES = 1 << 20
 
 
 class RpcFault(msgspec.Struct, gc=False):
     code: int = 0
     message: str = ""
+    data: Any = None
+
+    @property
+    def retry_after_s(self) -> float:
+        """As the egress says it; 0 when nobody does."""
+        told = self.data.get("retry_after_s") if isinstance(self.data, dict) else None
+        return float(max(0, min(told, MAX_RETRY_AFTER_S))) if isinstance(told, int | float) else 0.0
 
 
 class Answer(Protocol):
@@ -65,6 +68,7 @@ class Answer(Protocol):
 
 
 A = TypeVar("A", bound=Answer)
+Body = bytes | bytearray
 
 
 class AnswerTooLarge(Exception):
@@ -79,7 +83,12 @@ class _Transient(Exception):
 
 
 class RpcClient:
-    """Thread-safe: each call borrows a connection, and returns it when the answer was whole."""
+    """Thread-safe: each call borrows a connection, and returns it when the answer was whole.
+
+    A node may be silent for `timeout_s`. Between the tries of one question the client waits no
+    longer than `patience_s` in all; a node that wants to be left alone for longer is left to the
+    next attempt, and the error says for how long.
+    """
 
     def __init__(
         self,
@@ -87,15 +96,23 @@ class RpcClient:
         *,
         timeout_s: float = 60.0,
         backoff_s: Sequence[float] = _BACKOFF_S,
+        patience_s: float = 60.0,
         max_bytes: int = 256 * 2**20,
         sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         given = RpcEndpoint(endpoint) if isinstance(endpoint, str) else endpoint
         self._url = parse_url(given.url)
+        # What errors call it.
+        self.endpoint = given.shown
+        # The egress's URL holds none, and says which pool it is.
+        self._secrets = secrets_in(self._url) if given.token is None else []
         self._timeout_s = timeout_s
         self._backoff_s = tuple(backoff_s)
+        self._patience_s = patience_s
         self._max_bytes = max_bytes
         self._sleep = sleep
+        self._now = now
         self._headers = _headers(self._url)
         if given.token is not None:
             self._headers["X-Trace-Worker-Token"] = given.token
@@ -104,11 +121,6 @@ class RpcClient:
         self._idle: list[http.client.HTTPConnection] = []
         self._closed = False
         self._lock = threading.Lock()
-
-    @property
-    def endpoint(self) -> str:
-        """What may be shown of the URL."""
-        return shown(self._url)
 
     def call(self, method: str, *params: Any) -> Any:
         answers = self.batch([(method, params)], _any_batch)
@@ -151,16 +163,19 @@ class RpcClient:
             connection.close()
 
     def _retrying(self, ask: Callable[[], T]) -> T:
+        patience_s = self._patience_s
         for backoff_s in (*self._backoff_s, None):
             try:
                 return ask()
             except _Transient as fault:
-                if backoff_s is None or fault.retry_after_s > _MAX_RETRY_AFTER_S:
+                # Jitter: the partitions of a range would otherwise all come back together.
+                wait_s = (backoff_s or 0.0) * random.uniform(0.5, 1.5)  # noqa: S311
+                wait_s = max(wait_s, fault.retry_after_s)
+                patience_s -= wait_s
+                if backoff_s is None or patience_s < 0:
                     # Not chained: the cause may hold the URL.
                     raise self._unreachable(fault) from None
-                # Jitter: the partitions of a range would otherwise all come back together.
-                wait_s = backoff_s * random.uniform(0.5, 1.5)  # noqa: S311
-                self._sleep(max(wait_s, fault.retry_after_s))
+                self._sleep(wait_s)
         raise AssertionError("the last turn returns or raises")
 
     def _unreachable(self, fault: _Transient) -> RpcUnreachable:
@@ -205,14 +220,15 @@ class RpcClient:
         return [by_id[i] for i in range(n_calls)]
 
     def _raise_if_limit(self, fault: RpcFault) -> None:
-        if fault.code == _DISAGREE_CODE:
+        if fault.code == DISAGREE:
             raise ProvidersDisagree(f"{self.endpoint}: {self._scrub(fault.message)}")
-        if fault.code in _TOO_LARGE_CODES or "too large" in fault.message.lower():
+        if fault.code in TOO_LARGES or "too large" in fault.message.lower():
             raise AnswerTooLarge(self._scrub(fault.message))
-        if fault.code in _LIMIT_CODES:
-            raise _Transient(f"limits the rate of calls: {self._scrub(fault.message)}")
+        if fault.code in LIMITS:
+            said = f"limits the rate of calls: {self._scrub(fault.message)}"
+            raise _Transient(said, fault.retry_after_s)
 
-    def _post(self, body: bytes) -> bytes:
+    def _post(self, body: bytes) -> Body:
         with self._connection() as connection:
             try:
                 response, raw = self._round_trip(connection, body)
@@ -229,7 +245,7 @@ class RpcClient:
 
     def _round_trip(
         self, connection: http.client.HTTPConnection, body: bytes
-    ) -> tuple[http.client.HTTPResponse, bytes]:
+    ) -> tuple[http.client.HTTPResponse, Body]:
         was_open = connection.sock is not None
         try:
             return self._send(connection, body)
@@ -241,13 +257,24 @@ class RpcClient:
 
     def _send(
         self, connection: http.client.HTTPConnection, body: bytes
-    ) -> tuple[http.client.HTTPResponse, bytes]:
+    ) -> tuple[http.client.HTTPResponse, Body]:
+        answer_s = self._timeout_s * _TIMEOUTS_PER_ANSWER
+        deadline = self._now() + answer_s
         connection.request("POST", target(self._url), body, self._headers)
         response = connection.getresponse()
-        # One byte more than allowed tells a full answer from a cut one.
-        return response, response.read(self._max_bytes + 1)
+        raw = bytearray()
+        # More than allowed tells a full answer from a cut one.
+        while len(raw) <= self._max_bytes and (piece := response.read1(_PIECE_BYTES)):
+            raw += piece
+            if self._now() > deadline:
+                raise RpcUnreachable(
+                    f"{self.endpoint} did not send all of its answer within {answer_s:g} s",
+                    hint="lower batch_blocks, or raise timeout_s",
+                )
+        response.close()
+        return response, raw
 
-    def _unpack(self, raw: bytes) -> bytes:
+    def _unpack(self, raw: Body) -> bytes:
         try:
             return zlib.decompressobj(wbits=31).decompress(raw, self._max_bytes + 1)
         except zlib.error:
@@ -293,7 +320,7 @@ class RpcClient:
             raise RpcUnreachable(f"{self.endpoint} answered HTTP {response.status}")
 
     def _scrub(self, text: str) -> str:
-        return scrubbed(text, secrets_in(self._url))
+        return scrubbed(text, self._secrets)
 
 
 class _AnyAnswer(msgspec.Struct):
@@ -308,13 +335,13 @@ _any_batch = msgspec.json.Decoder(list[_AnyAnswer] | _AnyAnswer)
 def is_missing_method(fault: RpcFault) -> bool:
     """By its code, or by the words of providers that use another one."""
     words = r"method.*(not (found|supported|available)|does not exist)|unsupported method"
-    return fault.code == _METHOD_MISSING or re.search(words, fault.message, re.I) is not None
+    return fault.code == METHOD_MISSING or re.search(words, fault.message, re.I) is not None
 
 
 def is_bad_params(fault: RpcFault) -> bool:
     """The node does not take the parameters in this form."""
     words = r"invalid (argument|param)|cannot unmarshal"
-    return fault.code == _BAD_PARAMS or re.search(words, fault.message, re.I) is not None
+    return fault.code == BAD_PARAMS or re.search(words, fault.message, re.I) is not None
 
 
 def _encode(calls: Sequence[tuple[str, Sequence[Any]]]) -> bytes:

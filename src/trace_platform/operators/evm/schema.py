@@ -12,8 +12,6 @@ A uint256 is three columns: `_binary` (32 bytes, big endian; sorts as the number
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Literal
 
 import pyarrow as pa
@@ -142,9 +140,3 @@ TABLES: dict[str, pa.Schema] = {
 }
 # What every node can tell: traces need one that keeps or redoes the execution.
 DEFAULT_TABLES: tuple[Table, ...] = ("blocks", "transactions", "logs")
-
-
-def schema_hash(schema: pa.Schema) -> str:
-    """SHA-256 of the columns' names, types and nullability, in order."""
-    columns = [[field.name, str(field.type), field.nullable] for field in schema]
-    return hashlib.sha256(json.dumps(columns, separators=(",", ":")).encode()).hexdigest()

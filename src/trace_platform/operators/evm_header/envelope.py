@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import field
 
-from trace_platform.operators.evm_header.encoding import Item, encoded
+from trace_platform.domain.evm_encoding import Item, encoded
 from trace_platform.operators.evm_header.trie import list_root
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import field
 
-from trace_platform.operators.evm_header.encoding import Item, encoded, keccak256
+from trace_platform.domain.evm_encoding import Item, encoded, keccak256
 from trace_platform.operators.evm_header.envelope import SignedTransaction
 
 # In the order in which they are hashed; a number where True.

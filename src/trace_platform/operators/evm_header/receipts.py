@@ -15,11 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from trace_platform.operators.evm_header.encoding import Item, encoded, keccak256
+from trace_platform.domain.evm_encoding import BLOOM_BYTES, Item, bloom_bits, encoded
 from trace_platform.operators.evm_header.trie import list_root
 
 _KNOWN_TYPES = range(5)
-_BLOOM_BYTES = 256
+# The same few addresses and topics are in most blocks.
+_bits = lru_cache(maxsize=65_536)(bloom_bits)
 
 Log = tuple[bytes, list[bytes], bytes]
 
@@ -45,14 +46,7 @@ def bloom(logs: Iterable[Log]) -> bytes:
     for address, topics, _ in logs:
         for word in (address, *topics):
             bits |= _bits(word)
-    return bits.to_bytes(_BLOOM_BYTES, "big")
-
-
-@lru_cache(maxsize=65_536)
-def _bits(word: bytes) -> int:
-    digest = keccak256(word)
-    places = [int.from_bytes(digest[i : i + 2], "big") % 2048 for i in (0, 2, 4)]
-    return 1 << places[0] | 1 << places[1] | 1 << places[2]
+    return bits.to_bytes(BLOOM_BYTES, "big")
 
 
 def _root(rows: Sequence[tuple[int, int, bool | None, int]], logs: Sequence[list[Log]]) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from trace_platform.operators.evm_header.encoding import encoded, joined, keccak256
+from trace_platform.domain.evm_encoding import encoded, joined, keccak256
 
 _Leaf = tuple[bytes, bytes]  # what is left of the key, a nibble per byte; the value
 EMPTY_ROOT = keccak256(encoded(b""))

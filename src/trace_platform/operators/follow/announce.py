@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from uuid import UUID
 
+from trace_platform.data.hot_rows import BLOCK
 from trace_platform.data.hot_tables import Announcement, HotWriter
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.operators.contract import Emit
+from trace_platform.operators.staging import manifest_columns
 from trace_platform.wire.task import DatasetEvent, Invalidation, OutputCommit, TaskOutput
 
 
@@ -35,6 +37,8 @@ class Announcer:
         self._now = now
         self._waiting_blocks = 0
         self._waiting_since: float | None = None
+        # Tables whose columns the Dispatcher was told.
+        self._described: set[UUID] = set()
 
     def written(self, blocks: BlockRange) -> None:
         """These are new. They may wait for others."""
@@ -63,6 +67,7 @@ class Announcer:
         else:
             self._emit(self._events(owed), [], tables)
         self._writer.sent([each.id for each in owed])
+        self._described.update(table.dataset_version for table in tables)
 
     def _events(self, owed: Iterable[Announcement]) -> list[DatasetEvent]:
         """One per dataset for updates that follow each other."""
@@ -99,15 +104,26 @@ class Announcer:
         versions = {each.dataset_version for each in owed}
         sizes = self._writer.sizes()
         return [
-            OutputCommit(
-                output_index=output.output_index,
-                dataset_uuid=output.dataset_uuid,
-                dataset_version=version,
-                location=f"postgres_table:dataset_{output.dataset_uuid}",
-                start=sizes[version][0],
-                cursor=last_block,
-                row_count=sizes[version][1],
-            )
-            for version, output in self._outputs.items()
+            self._table(version, last_block, *sizes[version])
+            for version in self._outputs
             if version in versions
         ]
+
+    def _table(
+        self, version: UUID, last_block: int, first_block: int | None, guessed: int
+    ) -> OutputCommit:
+        output, table = self._outputs[version], self._writer.tables[version]
+        # Without a gap, and a row for each block: nobody has to count.
+        counted = table.key == (BLOCK,)
+        blocks = 0 if first_block is None else last_block - first_block + 1
+        return OutputCommit(
+            output_index=output.output_index,
+            dataset_uuid=output.dataset_uuid,
+            dataset_version=version,
+            location=f"postgres_table:dataset_{output.dataset_uuid}",
+            start=first_block,
+            cursor=last_block,
+            row_count=max(blocks, 0) if counted else guessed,
+            rows_estimated=not counted,
+            columns=None if version in self._described else manifest_columns(table.schema),
+        )

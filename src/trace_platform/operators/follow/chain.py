@@ -16,6 +16,8 @@ from trace_platform.operators.follow.alongside import Alongside
 T = TypeVar("T")
 # More than a heartbeat can say.
 _HIGHEST = 2**53
+# It asks again by itself, ever more slowly: sooner, perhaps, than one provider wants to be asked.
+_PATIENCE_S = 5.0
 
 
 class Chain:
@@ -33,8 +35,10 @@ class Chain:
     ) -> None:
         self._chain_id = chain_id
         self._alongside = alongside
-        self._client = RpcClient(endpoint, timeout_s=timeout_s)
-        self._agreeing = RpcClient(endpoint.agreeing(), timeout_s=timeout_s)
+        self._client, self._agreeing = (
+            RpcClient(asked, timeout_s=timeout_s, patience_s=_PATIENCE_S)
+            for asked in (endpoint, endpoint.agreeing())
+        )
         self._fetcher = RangeFetcher(
             self._client, chain_id, batch_blocks=batch_blocks, in_flight=in_flight
         )

@@ -13,8 +13,8 @@ _LOOK_EVERY_S = 5.0
 class Finality:
     """By a depth that is configured, else by the node's `finalized` block.
 
-    What counts is what was final while its chain was followed: after an absence the node's
-    `finalized` is of a chain that nobody compared with ours yet.
+    What counts is what was final of the chain that was written: after an absence the node's
+    `finalized` is of blocks that came later, and tells only how far behind its head it stays.
     """
 
     def __init__(
@@ -27,23 +27,23 @@ class Finality:
         self._finalized = finalized
         self._now = now
         self._due_at = 0.0
-        self._seen: int | None = None
+        self._seen = -1
 
-    def look(self) -> None:
-        """While the node's chain is ours."""
+    def look(self, last_block: int) -> None:
+        """While the node's chain is the written one, which ends here."""
         if self._depth is None and self._now() >= self._due_at:
             self._due_at = self._now() + _LOOK_EVERY_S
-            self._see(self._finalized())
+            found = self._finalized()
+            if found is not None:
+                self._seen = max(self._seen, min(found, last_block))
 
-    def is_deeper(self, fork_start: int, last_block: int) -> bool:
-        """Whether a fork that begins at this block replaces one that was final."""
-        if self._depth is None and self._seen is not None:
-            now = self._finalized()
-            # Beyond all that is written: nobody followed while it became final.
-            self._see(now if now is None or now < last_block else None)
-            return fork_start <= self._seen
-        return last_block - fork_start + 1 > (self._depth or _USUAL_DEPTH)
+    def is_deeper(self, fork_start: int, last_block: int, head: int) -> bool:
+        """Whether a fork that begins at this block of a chain that was written up to `last_block`
+        replaces one that was final. `head` is the node's."""
+        return fork_start <= max(self._seen, last_block - self._distance(head))
 
-    def _see(self, found: int | None) -> None:
-        if found is not None:
-            self._seen = max(found, self._seen or 0)
+    def _distance(self, head: int) -> int:
+        if self._depth is not None:
+            return self._depth
+        found = self._finalized()
+        return _USUAL_DEPTH if found is None else max(head - found, 0)

@@ -68,7 +68,6 @@ class Following:
         self._log = log
         self._start_block = start_block
         self._hash_window = hash_window
-        self._poll_s = poll_s
         self._repair_ahead = repair_ahead
         self._progress = progress
         self._now = now
@@ -97,6 +96,8 @@ class Following:
         try:
             wrote = self._look()
             self._trouble.is_over()
+            if wrote:
+                self._confirmations.went_on(self.last_block)
         except (RpcUnreachable, MalformedBlock, ChainMoved) as error:
             self._trouble.happened(error)
             wrote = False
@@ -128,7 +129,7 @@ class Following:
             return self._catch_up(last + 1, head)
         if head.number <= last and self._window.get(head.number) in (head.hash, None):
             # Nothing new, or a provider that lags: the blocks that it has are ours.
-            self._finality.look()
+            self._finality.look(last)
             return False
         return self._repair(head)
 
@@ -162,6 +163,7 @@ class Following:
         self._writer.rewrite(blocks.start, blocks.end, rows, hashes, reason="the chain goes on")
         self._window.replace(hashes)
         self._announcer.written(blocks)
+        self._finality.look(blocks.end)
         return True
 
     def _repair(self, head: Header) -> bool:
@@ -177,7 +179,7 @@ class Following:
         newest = self._chain.head().number
         if newest < fork.start:
             raise ChainMoved(f"block {fork.start} is gone")
-        self._replace(fork, window, last, min(newest, last + self._repair_ahead))
+        self._replace(fork, window, last, newest)
         return True
 
     def _confirmed(self, top: int) -> tuple[Fork, Window] | None:
@@ -204,14 +206,14 @@ class Following:
         older = self._known(window.oldest)
         return None if older.oldest == window.oldest else older
 
-    def _replace(self, fork: Fork, window: Window, last: int, end: int) -> None:
+    def _replace(self, fork: Fork, window: Window, last: int, head: int) -> None:
         with Spool() as spool:
-            read_whole(self._chain, window, fork, end, spool)
+            read_whole(self._chain, window, fork, min(head, last + self._repair_ahead), spool)
             reorg = Reorg(
                 fork,
                 last,
-                is_deep=self._finality.is_deeper(fork.start, last),
-                is_whole=fork.parent is not None or fork.start == self._start_block,
+                is_deep=self._finality.is_deeper(fork.start, last, head),
+                is_whole=fork.parent is not None or fork.start == self._writer.origin(),
             )
             write_whole(self._writer, self._versions, reorg, spool, self._log)
             self._reorgs += 1

@@ -1,11 +1,12 @@
 """The chain's own rows, and whether the node that tells them can be believed.
 
 A header is proven by its hash, which is asked for; receipts and transactions by the header's roots.
+Of traces no header tells: they have to be of the block and its transactions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from trace_platform.operators.evm_header.receipts import receipts_roots
 from trace_platform.operators.evm_header.trie import EMPTY_ROOT
 
 TABLES = ("blocks", "transactions", "logs")
+ALL_TABLES = (*TABLES, "traces")
 Rows = dict[str, pa.Table]  # by table
 # Spans asked for at the same time.
 _AT_ONCE = 4
@@ -52,16 +54,22 @@ class Proofs:
 
 
 class Chain:
-    """One pool, asked once for what is compared, and again before anything is said to be wrong."""
+    """One pool, asked once for what is compared, and again before anything is said to be wrong.
+
+    `with_traces`: of a pool whose nodes trace.
+    """
 
     def __init__(
-        self, endpoint: RpcEndpoint, chain_id: int, proofs: Proofs, *, batch_blocks: int
+        self,
+        endpoint: RpcEndpoint,
+        chain_id: int,
+        proofs: Proofs,
+        *,
+        batch_blocks: int,
+        with_traces: bool = False,
     ) -> None:
         self._clients = [RpcClient(endpoint), RpcClient(endpoint.agreeing())]
-        self._fetchers = [
-            RangeFetcher(client, chain_id, batch_blocks=batch_blocks, tables=TABLES)
-            for client in self._clients
-        ]
+        self._tables = ALL_TABLES if with_traces else TABLES
         self._chain_id = chain_id
         self._proofs = proofs
         self._batch_blocks = batch_blocks
@@ -78,18 +86,23 @@ class Chain:
         """Of every table, in the order of the chain, as the spans are. Raise ProvidersDisagree for
         answers that do not prove what they say."""
         with ThreadPoolExecutor(min(_AT_ONCE, len(spans))) as pool:
-            parts = list(pool.map(lambda span: _fetched(self._fetchers[0], span), spans))
-        found = {t: pa.concat_tables([part[t] for part in parts]).combine_chunks() for t in TABLES}
+            ask = self._fetcher(self._clients[0], self._tables)
+            parts = list(pool.map(lambda span: _fetched(ask, span), spans))
+        found = {
+            table: pa.concat_tables([part[table] for part in parts]).combine_chunks()
+            for table in ALL_TABLES
+        }
         if self._proofs.header_hash or self._proofs.roots:
             numbers = [n for span in spans for n in range(span.start, span.end + 1)]
             for i in range(0, len(numbers), self._batch_blocks):
                 self._prove(numbers[i : i + self._batch_blocks], found)
         return found
 
-    def confirm(self, blocks: BlockRange, first: Rows) -> None:
+    def confirm(self, blocks: BlockRange, first: Rows, *, with_traces: bool = False) -> None:
         """Raise ProvidersDisagree unless most nodes of the pool say the same, asked again."""
-        again = _fetched(self._fetchers[1], blocks)
-        for table in TABLES:
+        tables = ALL_TABLES if with_traces else TABLES
+        again = _fetched(self._fetcher(self._clients[1], tables), blocks)
+        for table in tables:
             before = rows_of(first[table], blocks)
             if not again[table].equals(before):
                 raise ProvidersDisagree(
@@ -110,6 +123,9 @@ class Chain:
         if number is None:
             return max(_number(client.call("eth_blockNumber")) - depth, -1)
         return _number(number)
+
+    def _fetcher(self, client: RpcClient, tables: Collection[str]) -> RangeFetcher:
+        return RangeFetcher(client, self._chain_id, batch_blocks=self._batch_blocks, tables=tables)
 
     def _prove(self, numbers: Sequence[int], rows: Rows) -> None:
         """No other blocks than these lie between the first and the last of them."""
@@ -158,7 +174,7 @@ def _fetched(fetcher: RangeFetcher, blocks: BlockRange) -> Rows:
     chunks = list(fetcher.chunks(blocks))
     return {
         table: pa.Table.from_batches([getattr(chunk, table) for chunk in chunks]).combine_chunks()
-        for table in TABLES
+        for table in ALL_TABLES
     }
 
 

@@ -22,11 +22,14 @@ KEYS: dict[str, tuple[str, ...]] = {
     "blocks": ("block_number",),
     "transactions": ("block_number", "transaction_index"),
     "logs": ("block_number", "log_index"),
+    # In a block they stay as they are: depth first, as every node gives them.
+    "traces": ("block_number",),
 }
 COLUMNS: dict[str, tuple[str, ...]] = {
     "blocks": ("block_number", "block_hash", "parent_hash", "transaction_count"),
     "transactions": KEYS["transactions"],
     "logs": KEYS["logs"],
+    "traces": ("block_number", "trace_address", "subtraces"),
 }
 
 
@@ -38,7 +41,8 @@ class Scan:
     suspects: list[BlockRange] = field(default_factory=list)
     # Rows that do not belong into the partition: the lowest and the highest of their blocks.
     outside: BlockRange | None = None
-    # Transactions of each block: what blocks say of themselves, or how many rows there are.
+    # Of each block. Its transactions: what blocks say of themselves, or how many rows there are.
+    # Of traces: how many lie below another one, less than those say.
     counts: np.ndarray | None = None
     first_parent: bytes | None = None
     last_hash: bytes | None = None
@@ -55,7 +59,7 @@ def scan(table: str, blocks: BlockRange, batches: Iterable[pa.RecordBatch]) -> S
         _see_outside(found, batch)
         _count(found, table, batch)
         joined = batch if before is None else pa.concat_batches([before, batch])
-        (_see_blocks if table == "blocks" else _see_children)(found, joined)
+        _SEE.get(table, _see_children)(found, joined)
         if table == "blocks":
             found.first_parent = found.first_parent or batch["parent_hash"][0].as_py()
             found.last_hash = batch["block_hash"][-1].as_py()
@@ -63,6 +67,10 @@ def scan(table: str, blocks: BlockRange, batches: Iterable[pa.RecordBatch]) -> S
         before = batch.slice(batch.num_rows - 1)
     if table == "blocks":
         _see_end(found, before)
+    if table == "traces" and found.counts is not None:
+        (unequal,) = np.nonzero(found.counts)
+        for place in unequal.tolist():
+            _suspect(found, blocks.start + place, blocks.start + place)
     return found
 
 
@@ -98,8 +106,17 @@ def _count(found: Scan, table: str, batch: pa.RecordBatch) -> None:
         return
     numbers = _numbers(batch)
     inside = (numbers >= found.blocks.start) & (numbers <= found.blocks.end)
-    weights = _numbers(batch, "transaction_count")[inside] if table == "blocks" else 1
-    np.add.at(found.counts, numbers[inside] - found.blocks.start, weights)
+    np.add.at(found.counts, numbers[inside] - found.blocks.start, _weights(table, batch)[inside])
+
+
+def _weights(table: str, batch: pa.RecordBatch) -> np.ndarray:
+    if table == "blocks":
+        return _numbers(batch, "transaction_count")
+    if table == "transactions":
+        return np.ones(batch.num_rows, np.int64)
+    below = pc.fill_null(pc.not_equal(batch["trace_address"], ""), False)
+    less: np.ndarray = below.to_numpy(zero_copy_only=False) - _numbers(batch, "subtraces")
+    return less
 
 
 def _see_blocks(found: Scan, batch: pa.RecordBatch) -> None:
@@ -123,6 +140,17 @@ def _see_children(found: Scan, batch: pa.RecordBatch) -> None:
         _suspect(found, int(numbers[place + 1]), int(numbers[place + 1]))
 
 
+def _see_order(found: Scan, batch: pa.RecordBatch) -> None:
+    """No row is of an earlier block than the one before it."""
+    numbers = _numbers(batch)
+    (broken,) = np.nonzero(np.diff(numbers) < 0)
+    for place in broken.tolist():
+        _suspect(found, int(numbers[place + 1]), int(numbers[place + 1]))
+
+
+_SEE = {"blocks": _see_blocks, "traces": _see_order}
+
+
 def _see_begin(found: Scan, table: str, batch: pa.RecordBatch, *, is_first: bool) -> None:
     if not is_first:
         return
@@ -130,7 +158,7 @@ def _see_begin(found: Scan, table: str, batch: pa.RecordBatch, *, is_first: bool
     if table == "blocks":
         if number != found.blocks.start:
             _suspect(found, found.blocks.start, number)
-    elif _numbers(batch, batch.schema.names[1])[0] != 0:
+    elif table != "traces" and _numbers(batch, batch.schema.names[1])[0] != 0:
         _suspect(found, number, number)
 
 

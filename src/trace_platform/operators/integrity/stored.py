@@ -166,7 +166,7 @@ def _of_columns(given: TaskInput, names: list[str]) -> str:
         return next((table for table, column in _TELLING if column in names), "blocks")
     raise InvalidConfig(
         f"input {given.input_index} is no table of a chain: it lacks block_number or block_hash",
-        hint="check blocks, transactions and logs as cryo_ingest or parquet_compact write them",
+        hint="check the tables of a chain as cryo_ingest or parquet_compact write them",
     )
 
 

@@ -1,0 +1,1 @@
+"""The Dispatcher's HTTP face. Routes call verbs and decide nothing."""

@@ -1,0 +1,66 @@
+"""Routes for the code of one attempt: its token and its fence open them, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+from fastapi import FastAPI, Header
+
+from trace_platform.dispatcher.api.routes import Routes
+from trace_platform.dispatcher.batches import Batches
+from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.publish_buffer import publish_buffer
+from trace_platform.dispatcher.record_events import record_events
+from trace_platform.domain.errors import TraceError
+from trace_platform.wire import task
+from trace_platform.wire.headers import TASK_CAPABILITY
+
+Answer = TypeVar("Answer")
+Token = Annotated[str, Header(alias=TASK_CAPABILITY)]
+
+
+def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> None:
+    @app.post("/v1/task/heartbeat", summary="Keep the lease", **route("task", "task", 403, 409))
+    async def beat(body: task.HeartbeatRequest, token: Token) -> task.HeartbeatResponse:
+        me.grants.tokens.check(token, body.fence)
+        (answer,) = await batches.heartbeats([body])
+        return _raised(answer)
+
+    @app.post(
+        "/v1/task/events",
+        summary="Emit events of the task's outputs",
+        **route("task", "task", 403, 404, 409, 413),
+    )
+    async def emit(body: task.EventsRequest, token: Token) -> task.Accepted:
+        me.grants.tokens.check(token, body.fence)
+        accepted = await record_events(me.state, body, me.metrics.ranges_rewritten)
+        me.wake.set()
+        return task.Accepted(accepted=accepted)
+
+    @app.post(
+        "/v1/task/complete",
+        summary="End the attempt, and commit its outputs",
+        **route("task", "task", 403, 404, 409, 413),
+    )
+    async def complete(body: task.CompleteRequest, token: Token) -> task.CompleteResponse:
+        me.grants.tokens.check(token, body.fence)
+        (answer,) = await batches.completions([body])
+        me.wake.set()
+        return _raised(answer)
+
+    @app.post(
+        "/v1/task/buffer-publish",
+        summary="Hand over a batch for a buffered dataset",
+        **route("task", "task", 403, 404, 409),
+    )
+    async def publish(body: task.BufferPublishRequest, token: Token) -> task.BufferPublishResponse:
+        me.grants.tokens.check(token, body.fence)
+        accepted = await publish_buffer(me.state, me.grants.scratch_bucket, body)
+        me.wake.set()
+        return task.BufferPublishResponse(accepted=accepted)
+
+
+def _raised(answer: Answer | TraceError) -> Answer:
+    if isinstance(answer, TraceError):
+        raise answer
+    return answer

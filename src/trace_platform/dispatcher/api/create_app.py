@@ -1,0 +1,37 @@
+"""All routes, by who calls them and what they are about."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from trace_platform.dispatcher.api import (
+    alerts,
+    attempts,
+    backfills,
+    dags,
+    datasets,
+    hooks,
+    invalidations,
+    openapi,
+    services,
+    sources,
+    users,
+    workers,
+)
+from trace_platform.dispatcher.api.routes import Routes
+from trace_platform.dispatcher.batches import Batches
+from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.wire import problem
+
+
+def create_app(me: Dispatcher) -> FastAPI:
+    app = FastAPI(title="Trace Dispatcher", docs_url=None, redoc_url=None)
+    problem.install(app)
+    openapi.install(app)
+    route = Routes(me.secrets)
+    batches = Batches(me)
+    workers.install(app, me, route, batches)
+    attempts.install(app, me, route, batches)
+    for part in (alerts, backfills, dags, datasets, hooks, invalidations, services, sources, users):
+        part.install(app, me, route)
+    return app

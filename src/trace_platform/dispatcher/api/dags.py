@@ -1,0 +1,114 @@
+"""Routes for DAGs as code: plan, deploy, roll back, and what became of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import FastAPI, Path
+from pydantic import AwareDatetime
+
+from trace_platform.dispatcher.api.parameters import Limit, Named
+from trace_platform.dispatcher.api.routes import Routes
+from trace_platform.dispatcher.deploy_dag import deploy_dag
+from trace_platform.dispatcher.describe import dag_status
+from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.plan_dag import plan_dag
+from trace_platform.dispatcher.roll_back import roll_back
+from trace_platform.dispatcher.show_deploy import list_deploys, show_deploy
+from trace_platform.dispatcher.show_version import list_versions, show_version
+from trace_platform.wire import control, plan
+
+
+def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    _changes(app, me, route)
+    _looks(app, me, route)
+
+
+def _changes(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    @app.post(
+        "/v1/plans",
+        summary="What a deploy would do",
+        **route("dags", "user", 413),
+    )
+    async def make_plan(body: plan.PlanRequest) -> plan.Plan:
+        """Changes nothing."""
+        return await plan_dag(me.state, me.org_id, body.yaml, body.file, me.runtimes)
+
+    @app.post(
+        "/v1/dags",
+        summary="Deploy a DAG",
+        **route("dags", "user", 409, 413),
+    )
+    async def deploy(body: control.DeployRequest) -> control.DeployResponse:
+        done = await deploy_dag(
+            me.state, me.org_id, body.yaml, body.file, me.runtimes, body.plan_hash
+        )
+        me.wake.set()
+        return done
+
+    @app.post(
+        "/v1/dags/{dag_name}/rollback",
+        summary="Make an earlier version active again",
+        **route("dags", "user", 404, 409),
+    )
+    async def rollback(
+        dag_name: Named, body: plan.RollbackRequest | None = None
+    ) -> control.RollbackResponse:
+        """Gives up a deploy that is being built; without a version to go to, that is all."""
+        done = await roll_back(me.state, me.org_id, dag_name, body or plan.RollbackRequest())
+        me.wake.set()
+        return done
+
+
+def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    @app.get(
+        "/v1/dags/{dag_name}",
+        summary="What a DAG is doing",
+        **route("dags", "user", 404),
+    )
+    async def show(dag_name: Named, since: AwareDatetime | None = None) -> control.DagStatus:
+        """Counts what is alive, and what was made since then (the last day unless given)."""
+        return await dag_status(me.state, me.org_id, dag_name, since)
+
+    @app.get(
+        "/v1/dags/{dag_name}/versions",
+        summary="The versions of a DAG",
+        **route("dags", "user", 404),
+    )
+    async def versions(dag_name: Named, limit: Limit = 100) -> plan.DagVersionList:
+        return await list_versions(me.state, me.org_id, dag_name, limit)
+
+    @app.get(
+        "/v1/dags/{dag_name}/versions/{version}",
+        summary="A version of a DAG, with its file",
+        **route("dags", "user", 404),
+    )
+    async def version(
+        dag_name: Named,
+        version: Annotated[
+            str,
+            Path(
+                min_length=4,
+                max_length=36,
+                description="`active`, an id, or the beginning of one.",
+            ),
+        ],
+    ) -> plan.DagVersionDetail:
+        return await show_version(me.state, me.org_id, dag_name, version)
+
+    @app.get(
+        "/v1/deploys",
+        summary="Deploys and rollbacks",
+        **route("dags", "user", 404),
+    )
+    async def deploys(dag_name: str | None = None, limit: Limit = 20) -> plan.DeployList:
+        return await list_deploys(me.state, me.org_id, dag_name, limit)
+
+    @app.get(
+        "/v1/deploys/{deploy_id}",
+        summary="How far a deploy is",
+        **route("dags", "user", 404),
+    )
+    async def deploy_progress(deploy_id: UUID) -> plan.DeployStatus:
+        return await show_deploy(me.state, me.org_id, deploy_id)

@@ -1,0 +1,175 @@
+"""Routes for datasets: what there is, where it comes from, and what may go."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import FastAPI, Path, Query
+
+from trace_platform.dispatcher.api.parameters import DatasetName
+from trace_platform.dispatcher.api.routes import Routes
+from trace_platform.dispatcher.collect_garbage import (
+    Collecting,
+    collect_after,
+    sweep_attempts,
+)
+from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.list_datasets import list_datasets
+from trace_platform.dispatcher.list_partitions import list_files, list_partitions
+from trace_platform.dispatcher.purge_generation import plan_purge, purge_generations
+from trace_platform.dispatcher.show_dataset import list_generations, show_dataset
+from trace_platform.dispatcher.trace_lineage import trace_lineage
+from trace_platform.domain.block_range import MAX_BLOCK
+from trace_platform.wire import dataset as wire
+
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most this many.")]
+Block = Annotated[int, Query(ge=0, le=MAX_BLOCK)]
+Generation = Annotated[
+    str,
+    Query(
+        min_length=4,
+        max_length=36,
+        pattern="^[0-9a-fA-F-]+$",
+        description="A generation of the dataset, or the beginning of its id.",
+    ),
+]
+
+
+def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    _looks(app, me, route)
+    _purges(app, me, route)
+    _garbage(app, me, route)
+
+
+def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    @app.get(
+        "/v1/datasets",
+        summary="The datasets, and whether they are up to date",
+        **route("datasets", "user"),
+    )
+    async def datasets(
+        everything: Annotated[
+            bool, Query(alias="all", description="Also outputs that are not published.")
+        ] = False,
+    ) -> wire.DatasetEntries:
+        return await list_datasets(me.state, me.org_id, everything=everything)
+
+    @app.get(
+        "/v1/datasets/{dataset}",
+        summary="A dataset",
+        **route("datasets", "user", 404),
+    )
+    async def show(dataset: DatasetName) -> wire.DatasetDetail:
+        """What is said of it, what it holds and lacks, its neighbours."""
+        return await show_dataset(me.state, me.grants.bucket, me.org_id, dataset)
+
+    @app.get(
+        "/v1/datasets/{dataset}/versions",
+        summary="The generations of a dataset",
+        **route("datasets", "user", 404),
+    )
+    async def versions(dataset: DatasetName) -> wire.DatasetVersions:
+        return await list_generations(me.state, me.org_id, dataset)
+
+    @app.get(
+        "/v1/datasets/{dataset}/partitions",
+        summary="The partitions of a dataset",
+        **route("datasets", "user", 404),
+    )
+    async def partitions(
+        dataset: DatasetName,
+        first: Annotated[Block | None, Query(alias="from")] = None,
+        last: Annotated[Block | None, Query(alias="to")] = None,
+        at: Generation | None = None,
+        after: Annotated[
+            str | None, Query(max_length=512, description="`next` of the page before.")
+        ] = None,
+        limit: Limit = 100,
+    ) -> wire.Partitions:
+        """Those that reach into the range, in order."""
+        return await list_partitions(me.state, me.org_id, dataset, first, last, at, after, limit)
+
+    @app.get(
+        "/v1/datasets/{dataset}/files",
+        summary="The files of a dataset",
+        **route("datasets", "user", 404),
+    )
+    async def files(
+        dataset: DatasetName,
+        at: Generation | None = None,
+        after: Annotated[
+            str | None, Query(max_length=512, description="`next` of the page before.")
+        ] = None,
+        limit: Limit = 100,
+    ) -> wire.DatasetFiles:
+        """By partition, with the bytes, rows and SHA-256 that were promised when each was
+        committed."""
+        return await list_files(me.state, me.org_id, dataset, at, after, limit)
+
+    @app.get(
+        "/v1/lineage/{subject}",
+        summary="What something comes from, and what comes of it",
+        **route("datasets", "user", 404),
+    )
+    async def lineage(
+        subject: Annotated[
+            str,
+            Path(min_length=1, max_length=512, description="A dataset, or a job as DAG.JOB."),
+        ],
+        column: Annotated[
+            str | None, Query(min_length=1, max_length=128, description="A column of the dataset.")
+        ] = None,
+        direction: wire.Direction = "both",
+        depth: Annotated[
+            int, Query(ge=1, le=1000, description="How many datasets away at most.")
+        ] = 1000,
+    ) -> wire.Lineage:
+        return await trace_lineage(me.state, me.org_id, subject, column, direction, depth)
+
+
+def _purges(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    @app.get(
+        "/v1/datasets/{dataset}/purge",
+        summary="What a purge would delete",
+        **route("datasets", "user", 404),
+    )
+    async def plan(
+        dataset: DatasetName,
+        generation: Generation | None = None,
+        keep: Annotated[
+            int | None,
+            Query(ge=0, le=1000, description="Keep the newest so many; 2 unless given."),
+        ] = None,
+    ) -> wire.PurgePlan:
+        """Changes nothing."""
+        return await plan_purge(me.state, me.org_id, dataset, generation, keep)
+
+    @app.post(
+        "/v1/datasets/{dataset}/purge",
+        summary="Delete generations of a dataset",
+        **route("datasets", "user", 404, 409),
+    )
+    async def purge(dataset: DatasetName, body: wire.PurgeRequest) -> wire.PurgeResponse:
+        """With all outputs of the job that makes it, for good. Nothing that is used goes."""
+        return await purge_generations(
+            me.state, me.data, me.store, me.grants.bucket, me.org_id, dataset, body.versions
+        )
+
+
+def _garbage(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    @app.post(
+        "/v1/garbage",
+        summary="Delete what nobody committed",
+        **route("datasets", "user"),
+    )
+    async def collect(body: wire.CollectRequest) -> wire.Garbage:
+        """A round at once, through the next places of the object store. What a committed partition
+        points at is never touched, nor what an attempt wrote that may still run."""
+        here = Collecting(
+            me.state, me.store, me.grants.bucket, me.grants.scratch_bucket, me.garbage_grace_s
+        )
+        swept = [] if body.dry_run or body.after else await sweep_attempts(here)
+        found = await collect_after(here, body.after, dry_run=body.dry_run)
+        if not body.dry_run:
+            me.metrics.garbage_deleted([*swept, *found.items])
+        return found.model_copy(update={"items": [*swept, *found.items]})

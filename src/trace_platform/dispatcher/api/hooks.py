@@ -1,0 +1,50 @@
+"""The route that strangers post to: no token opens it, only a signature."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+
+from trace_platform.dispatcher.api.routes import Routes
+from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.receive_hook import Delivery, Receiving, receive_hook
+from trace_platform.wire.sources import HookResponse
+
+MAX_BODY_BYTES = 1_000_000
+
+
+def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    described = route("events", "webhook", 409, 413)
+    described["openapi_extra"]["requestBody"] = {
+        "required": True,
+        "content": {"application/json": {"schema": {"type": "object"}}},
+    }
+
+    @app.post("/v1/hooks/{dag_name}/{job_name}", summary="Deliver to a webhook source", **described)
+    async def deliver(dag_name: str, job_name: str, request: Request) -> HookResponse:
+        """Signed as Standard Webhooks say: webhook-id, webhook-timestamp, webhook-signature. The
+        same webhook-id again changes nothing."""
+        receiving = Receiving(me.state, me.store, me.grants.bucket, me.org_id, me.secrets.named)
+        headers = request.headers
+        delivery = Delivery(
+            dag_name,
+            job_name,
+            webhook_id=headers.get("webhook-id", ""),
+            timestamp=headers.get("webhook-timestamp", ""),
+            signatures=headers.get("webhook-signature", ""),
+            body=await _body(request),
+        )
+        accepted = await receive_hook(receiving, delivery)
+        me.wake.set()
+        return HookResponse(accepted=accepted)
+
+
+async def _body(request: Request) -> bytes:
+    """No more of it is held than is allowed."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > MAX_BODY_BYTES:
+            raise HTTPException(413, f"the body is larger than {MAX_BODY_BYTES:,} bytes")
+        parts.append(part)
+    return b"".join(parts)

@@ -1,0 +1,88 @@
+"""How the API describes itself: whose secret each route wants, and how it says that it failed."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from fastapi import FastAPI
+
+from trace_platform.wire.control import ProblemDetails
+from trace_platform.wire.headers import SERVICE_TOKEN, TASK_CAPABILITY, WORKER_TOKEN
+
+Secret = Literal["user", "worker", "service", "task", "webhook"]
+
+_SECRETS: dict[Secret, dict[str, str]] = {
+    "user": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "People and their tools: secrets/user_token of the instance.",
+    },
+    "worker": {
+        "type": "apiKey",
+        "in": "header",
+        "name": WORKER_TOKEN,
+        "description": "Worker wrappers. Two are valid while it is rotated.",
+    },
+    "service": {
+        "type": "apiKey",
+        "in": "header",
+        "name": SERVICE_TOKEN,
+        "description": "The other services of the platform.",
+    },
+    "task": {
+        "type": "apiKey",
+        "in": "header",
+        "name": TASK_CAPABILITY,
+        "description": "The code of one attempt: the capability token that its claim returned.",
+    },
+    "webhook": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "webhook-signature",
+        "description": "Whoever delivers to a webhook: a Standard Webhooks signature.",
+    },
+}
+_WORDS = {
+    400: "The body is not what its content type says (bad_input).",
+    401: "The secret is missing or wrong (unauthenticated).",
+    403: "The secret is right, but not for this (forbidden).",
+    404: "There is no such thing (not_found, unknown_dataset).",
+    409: "The state does not allow it (conflict, stale_fence, job_on_hold, partition_overlap).",
+    413: "The body is too large (bad_input).",
+    422: "The request is not valid (bad_input, invalid_...); `facts.errors` names the fields.",
+    500: "A defect (internal_error); the service's log has more.",
+    503: "Trying again may help (unavailable).",
+}
+_ALWAYS = (400, 422, 500, 503)
+
+
+def documented(tag: str, who: Secret | None, *statuses: int) -> dict[str, Any]:
+    """Arguments of a route: its group, whose secret it wants, which errors it knows."""
+    refusals = (401,) if who else ()
+    return {
+        "tags": [tag],
+        "responses": {s: _problem(s) for s in sorted({*refusals, *statuses, *_ALWAYS})},
+        "openapi_extra": {"security": [{who: []}]} if who else None,
+    }
+
+
+def install(app: FastAPI) -> None:
+    """The shared parts that the routes point to."""
+    describe = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        schema = describe()
+        parts = schema.setdefault("components", {})
+        parts["securitySchemes"] = _SECRETS
+        parts.setdefault("schemas", {})["ProblemDetails"] = ProblemDetails.model_json_schema()
+        return schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _problem(status: int) -> dict[str, Any]:
+    shape = {"$ref": "#/components/schemas/ProblemDetails"}
+    return {
+        "description": _WORDS[status],
+        "content": {"application/problem+json": {"schema": shape}},
+    }

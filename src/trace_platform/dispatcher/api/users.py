@@ -1,0 +1,188 @@
+"""Routes for people and their tools: events, tasks, jobs, and what is going on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import FastAPI, Path, Query
+
+from trace_platform.dispatcher.api.parameters import DatasetName, Limit, Named
+from trace_platform.dispatcher.api.routes import Routes
+from trace_platform.dispatcher.cancel_task import cancel_task
+from trace_platform.dispatcher.check_health import check_health
+from trace_platform.dispatcher.describe import list_tasks, tasks_ending, tasks_like
+from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.emit_events import emit_events
+from trace_platform.dispatcher.explain import explain
+from trace_platform.dispatcher.list_events import list_events
+from trace_platform.dispatcher.list_queues import list_queues
+from trace_platform.dispatcher.pause_job import pause_job
+from trace_platform.dispatcher.read_task_log import read_task_log
+from trace_platform.dispatcher.resume_job import resume_job
+from trace_platform.dispatcher.retry_task import retry_task
+from trace_platform.dispatcher.show_task import show_task
+from trace_platform.dispatcher.trigger_source import trigger_source
+from trace_platform.wire import control, dataset
+from trace_platform.wire.task import Accepted
+
+Attempt = Annotated[int, Query(ge=1, le=2**31 - 1, description="The newest unless given.")]
+IdPrefix = Annotated[
+    str,
+    Query(
+        pattern=r"^[0-9a-fA-F-]{8,36}$",
+        description="Only tasks whose id begins so; the other filters do not count then.",
+    ),
+]
+IdSuffix = Annotated[
+    str,
+    Query(pattern=r"^[0-9a-fA-F-]{8,36}$", description="The same of the end of the id."),
+]
+
+
+def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    _events(app, me, route)
+    _tasks(app, me, route)
+    _jobs(app, me, route)
+    _overviews(app, me, route)
+
+
+def _events(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    @app.post(
+        "/v1/sources/{dag_name}/{job_name}/trigger",
+        summary="Make a manual source emit a block range",
+        **route("events", "user", 404, 409),
+    )
+    async def trigger(dag_name: Named, job_name: Named, body: control.TriggerRequest) -> Accepted:
+        accepted = await trigger_source(me.state, me.org_id, dag_name, job_name, body)
+        me.wake.set()
+        return Accepted(accepted=accepted)
+
+    @app.post(
+        "/v1/events",
+        summary="Emit events of a dataset",
+        **route("events", "user", 404, 409, 413),
+    )
+    async def emit(body: control.EmitRequest) -> Accepted:
+        accepted = await emit_events(me.state, me.org_id, body)
+        me.wake.set()
+        return Accepted(accepted=accepted)
+
+    @app.get(
+        "/v1/events",
+        summary="The newest events",
+        **route("events", "user", 404),
+    )
+    async def events(
+        dataset: DatasetName | None = None,
+        limit: Limit = 100,
+    ) -> control.EventList:
+        return await list_events(me.state, me.org_id, dataset, limit)
+
+
+def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    @app.get("/v1/tasks", summary="The newest tasks", **route("tasks", "user", 404))
+    async def tasks(
+        dag_name: str | None = None,
+        job_name: str | None = None,
+        status: control.Status | None = None,
+        id_prefix: IdPrefix | None = None,
+        id_suffix: IdSuffix | None = None,
+        limit: Limit = 100,
+    ) -> control.TaskList:
+        if id_prefix is not None:
+            return await tasks_like(me.state, me.org_id, id_prefix, limit)
+        if id_suffix is not None:
+            return await tasks_ending(me.state, me.org_id, id_suffix, limit)
+        return await list_tasks(me.state, me.org_id, dag_name, job_name, status, limit)
+
+    @app.get(
+        "/v1/tasks/{task_id}",
+        summary="A task with its attempts",
+        **route("tasks", "user", 404),
+    )
+    async def task(task_id: UUID) -> control.TaskDetail:
+        return await show_task(me.state, me.org_id, task_id)
+
+    @app.get(
+        "/v1/tasks/{task_id}/logs",
+        summary="What an attempt logged",
+        **route("tasks", "user", 404, 409),
+    )
+    async def logs(task_id: UUID, attempt: Attempt | None = None) -> control.TaskLog:
+        return await read_task_log(
+            me.state, me.store, me.grants.bucket, me.org_id, task_id, attempt
+        )
+
+    @app.post(
+        "/v1/tasks/{task_id}/cancel",
+        summary="Cancel a task",
+        **route("tasks", "user", 404, 409),
+    )
+    async def cancel(task_id: UUID) -> control.TaskAction:
+        """At once when it waits, with its next heartbeat when it runs."""
+        return control.TaskAction(status=await cancel_task(me.state, me.org_id, task_id))
+
+    @app.post(
+        "/v1/tasks/{task_id}/retry",
+        summary="Give a failed or canceled task all its attempts again",
+        **route("tasks", "user", 404, 409),
+    )
+    async def retry(task_id: UUID) -> control.TaskAction:
+        await retry_task(me.state, me.org_id, task_id)
+        me.wake.set()
+        return control.TaskAction(status="Queued")
+
+
+def _jobs(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    @app.post(
+        "/v1/jobs/{dag_name}/{job_name}/pause",
+        summary="Start no more tasks of a job",
+        **route("jobs", "user", 404),
+    )
+    async def pause(
+        dag_name: Named, job_name: Named, body: control.PauseRequest | None = None
+    ) -> control.JobHolds:
+        request = body or control.PauseRequest()
+        return await pause_job(me.state, me.org_id, dag_name, job_name, request)
+
+    @app.post(
+        "/v1/jobs/{dag_name}/{job_name}/resume",
+        summary="Let a paused job go on",
+        **route("jobs", "user", 404),
+    )
+    async def resume(dag_name: Named, job_name: Named) -> control.JobHolds:
+        held = await resume_job(me.state, me.org_id, dag_name, job_name)
+        me.wake.set()
+        return held
+
+
+def _overviews(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    @app.get(
+        "/v1/queues",
+        summary="What waits and runs, by job, and who works",
+        **route("overview", "user"),
+    )
+    async def queues() -> control.QueueOverview:
+        return await list_queues(me.state, me.org_id)
+
+    @app.get(
+        "/v1/why/{subject}",
+        summary="Why a task or a job does not move, or a dataset is not up to date",
+        **route("overview", "user", 404),
+    )
+    async def why(
+        subject: Annotated[
+            str,
+            Path(min_length=1, max_length=300, description="A task's id, DAG.JOB, or a dataset."),
+        ],
+    ) -> control.Why | dataset.DatasetWhy:
+        return await explain(me.state, me.runtimes, me.org_id, subject)
+
+    @app.get(
+        "/v1/health",
+        summary="The alerts that every instance should have",
+        **route("overview", "user"),
+    )
+    async def health() -> control.Health:
+        return await check_health(me.state, me.runtimes, me.org_id)

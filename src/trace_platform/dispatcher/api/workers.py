@@ -1,0 +1,96 @@
+"""Routes for worker wrappers: claim, and the batched forms of heartbeat and completion.
+
+A wrapper is trusted: it holds a worker token, and the lease token of every attempt it speaks for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from fastapi import FastAPI, Response
+from pydantic import BaseModel
+
+from trace_platform.dispatcher.api.routes import Routes
+from trace_platform.dispatcher.batches import Batches
+from trace_platform.dispatcher.claim_task import claim_task
+from trace_platform.dispatcher.describe import fetch_task
+from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.record_worker import record_worker
+from trace_platform.domain.errors import TraceError
+from trace_platform.wire import problem, task
+
+
+def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> None:
+    @app.post(
+        "/internal/task-claim",
+        summary="Claim one task",
+        response_model=task.ClaimResponse,
+        **route("workers", "worker"),
+    )
+    async def claim(body: task.ClaimRequest) -> task.Claimed | task.NotClaimed:
+        return await claim_task(me.state, me.grants, body)
+
+    @app.post(
+        "/internal/task-claims",
+        summary="Claim the tasks whose turn it is",
+        response_model=task.ClaimBatchResponse,
+        **route("workers", "worker"),
+    )
+    async def claim_some(body: task.ClaimBatchRequest) -> Response:
+        return _json(task.ClaimBatchResponse(claimed=await batches.claim(body)))
+
+    @app.post(
+        "/internal/task-heartbeats",
+        summary="Keep the leases of a worker",
+        response_model=task.HeartbeatBatchResponse,
+        **route("workers", "worker"),
+    )
+    async def beat_all(body: task.HeartbeatBatchRequest) -> Response:
+        await record_worker(me.state, body)
+        answers = await batches.heartbeats(body.beats)
+        results = [
+            task.HeartbeatResult(problem=problem.as_item(answer))
+            if isinstance(answer, TraceError)
+            else task.HeartbeatResult(lease=answer)
+            for answer in answers
+        ]
+        return _json(task.HeartbeatBatchResponse(results=results))
+
+    @app.post(
+        "/internal/task-completions",
+        summary="End attempts of a worker",
+        response_model=task.CompleteBatchResponse,
+        **route("workers", "worker", 413),
+    )
+    async def complete_all(body: task.CompleteBatchRequest) -> Response:
+        answers = await batches.completions(body.completions)
+        me.wake.set()
+        results = [
+            task.CompleteResult(problem=problem.as_item(answer))
+            if isinstance(answer, TraceError)
+            else task.CompleteResult(completion=answer)
+            for answer in answers
+        ]
+        return _json(task.CompleteBatchResponse(results=results))
+
+    @app.get(
+        "/internal/task-fetch",
+        summary="Look at a task without claiming it",
+        **route("workers", "worker", 404),
+    )
+    async def fetch(task_id: UUID) -> task.FetchResponse:
+        return await fetch_task(me.state, me.grants.bucket, task_id)
+
+    @app.get(
+        "/internal/jwks/task",
+        summary="The public keys of capability tokens",
+        **route("workers", None),
+    )
+    async def jwks() -> dict[str, Any]:
+        return me.grants.tokens.jwks
+
+
+def _json(answer: BaseModel) -> Response:
+    """Straight to bytes: these answers are large, and ours."""
+    return Response(answer.model_dump_json(), media_type="application/json")

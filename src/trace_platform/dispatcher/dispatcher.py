@@ -1,0 +1,56 @@
+"""What the Dispatcher's verbs need, and whom it lets in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from trace_platform.dispatcher.claim_task import Grants
+from trace_platform.dispatcher.complete_task import Completing
+from trace_platform.dispatcher.loops import Wake
+from trace_platform.dispatcher.metrics import Metrics
+from trace_platform.domain.runtimes import Runtimes
+from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.drivers.postgres.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """Who may call what: workers, services, users. Workers have two while theirs is rotated."""
+
+    worker_tokens: Callable[[], Sequence[str]] = field(repr=False)
+    service_token: str = field(repr=False)
+    user_token: str = field(repr=False)
+    # The value behind a name that a DAG's file gives; None when it is not set.
+    named: Callable[[str], str | None] = field(default=lambda _: None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatcher:
+    """Everything the verbs need, passed once."""
+
+    state: Database
+    # Postgres data, to drop tables that were purged and to show alerts.
+    data: Database
+    store: ObjectStore
+    grants: Grants
+    secrets: Secrets
+    runtimes: Runtimes
+    org_id: UUID
+    retry_base_s: float
+    # Set after every write that leaves something in the outbox.
+    wake: Wake
+    metrics: Metrics = field(default_factory=Metrics)
+    # How long ago an attempt has to have ended before what it left is deleted.
+    garbage_grace_s: float = 900.0
+
+    @property
+    def completing(self) -> Completing:
+        return Completing(
+            self.state,
+            self.store,
+            self.grants.bucket,
+            self.retry_base_s,
+            self.metrics.tasks_ended,
+        )

@@ -1,0 +1,34 @@
+"""There is no such DAG, or no such job, and which there are."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+from uuid import UUID
+
+from trace_platform.domain.alike import instead
+from trace_platform.domain.errors import NotFound
+from trace_platform.drivers.postgres.queries import Tx
+from trace_platform.state import dags, overview
+
+
+async def check_known(
+    tx: Tx, org_id: UUID, dag_name: str | None, job_name: str | None = None
+) -> None:
+    """For a list that is empty: is it of something that is deployed?"""
+    if dag_name is not None and dag_name not in await dags.active_names(tx, org_id):
+        await refuse_unknown_dag(tx, org_id, dag_name)
+    if job_name is None:
+        return
+    known = [name.split(".", 1) for name in await overview.job_names(tx, org_id)]
+    names = [job for dag, job in known if dag_name in (None, dag)]
+    if job_name not in names:
+        whose = "no DAG has a" if dag_name is None else f"{dag_name} has no"
+        hint = instead(job_name, sorted(set(names)), most=20)
+        raise NotFound(f"{whose} job '{job_name}'", hint=hint)
+
+
+async def refuse_unknown_dag(tx: Tx, org_id: UUID, dag_name: str) -> NoReturn:
+    deployed = await dags.active_names(tx, org_id)
+    raise NotFound(
+        f"there is no DAG '{dag_name}'", hint=instead(dag_name, deployed, most=20, said="deployed")
+    )
