@@ -334,7 +334,6 @@ def test_tables_from_before_the_readers_were_limited_stay_readable(
         (tmp_path / path.name).write_bytes(path.read_bytes())
     with psycopg.connect(data_dsns.owner, autocommit=True) as owner:
         # As it was before: of the migrations since then nothing.
-        owner.execute("ALTER TABLE hot_tables RENAME COLUMN origin_block TO origin_later")
         owner.execute("DROP TRIGGER open_hot_table ON hot_tables")
         owner.execute("DROP FUNCTION open_hot_table()")
         owner.execute("DELETE FROM schema_migrations WHERE version >= 5")
@@ -345,6 +344,8 @@ def test_tables_from_before_the_readers_were_limited_stay_readable(
     with chain.writer() as writer:
         writer.take_over()
         chain.write(writer, 0, 3)
+    with psycopg.connect(data_dsns.owner, autocommit=True) as owner:
+        owner.execute("ALTER TABLE hot_tables DROP COLUMN origin_block")
     assert migrate(data_dsns.owner, tmp_path)[:1] == ["0005_query_role"]
     with psycopg.connect(data_dsns.query, autocommit=True) as reader:
         counted = reader.execute(f"SELECT count(*) FROM {chain.blocks.name}".encode()).fetchone()

@@ -95,6 +95,8 @@ def _is_there(said: str) -> bool:
     """`events.sql: record_events` is something in a file; a file may be named by the end of its
     path."""
     path, _, part = said.partition(": ")
+    if path.startswith("bench/out/"):  # what measuring writes
+        return True
     files = (file for file in _files() if file.match(path))
     return any(part in file.read_text() for file in files) or (ROOT / path).is_dir()
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -366,12 +365,45 @@ def test_a_refused_block_says_what_the_node_said() -> None:
         tables(node, BlockRange(0, 3))
 
 
-def test_the_garbage_collector_is_on_again_afterwards() -> None:
-    with scripted_rpc(TinyChain().answer) as node:
-        tables(node, BlockRange(0, 3))
+class Collector:
+    """In place of the process's own, which other threads may have turned off."""
+
+    def __init__(self) -> None:
+        self.is_on = True
+
+    def isenabled(self) -> bool:
+        return self.is_on
+
+    def disable(self) -> None:
+        self.is_on = False
+
+    def enable(self) -> None:
+        self.is_on = True
+
+
+def test_the_garbage_collector_is_off_while_rows_are_made_and_at_no_other_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    collector, chain, seen = Collector(), TinyChain(), set()
+    monkeypatch.setattr(fetch, "gc", collector)
+    monkeypatch.setattr(fetch, "_no_gc", fetch._NoGc())
+    monkeypatch.setattr(fetch, "_ROWS_PER_CHUNK", 1)
+
+    def answer(method: str, params: list[Any]) -> Any:
+        seen.add(collector.is_on)
+        return chain.answer(method, params)
+
+    with scripted_rpc(answer) as node, fetching(node, batch_blocks=1, in_flight=1) as fetcher:
+        chunks = iter(fetcher.chunks(BlockRange(0, 9)))
+        next(chunks)
+        assert collector.is_on
+        others = iter(fetcher.chunks(BlockRange(0, 3)))
+        next(others)
+        assert collector.is_on
         with pytest.raises(TraceError):
-            tables(node, BlockRange(0, 99))
-    assert gc.isenabled()
+            list(fetcher.chunks(BlockRange(0, 99)))
+        assert collector.is_on
+    assert False in seen
 
 
 @pytest.mark.parametrize("in_flight", [1, 3])

@@ -7,10 +7,11 @@ the tables of a range come from the same answers, so they cannot be of two forks
 from __future__ import annotations
 
 import gc
+import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 
@@ -79,23 +80,32 @@ class RangeFetcher:
     def chunks(self, blocks: BlockRange, *, by_hash: bool = False) -> Iterator[Chunk]:
         """The range's rows in order of block. `by_hash`: receipts are asked for by the hash of
         their block, a round trip more; near the head, where a number may change its block."""
-        ask = self._question(by_hash)
-        with _no_gc():
-            parent: str | None = None
-            waiting, rows = Answers(), 0
-            for answers in self._prefetched(blocks, ask):
-                parent = check_links(answers.blocks, parent)
-                waiting += answers
-                rows += answers.rows
-                if rows >= _ROWS_PER_CHUNK:
-                    chunk = self._to_chunk(waiting)
-                    # Before the yield: what was turned into columns is not held while they are
-                    # written, nor they while the next ones are made.
-                    waiting, rows, answers = Answers(), 0, Answers()
-                    yield chunk
-                    del chunk
-            if waiting.blocks:
-                yield self._to_chunk(waiting)
+        with closing(self._chunks(blocks, self._question(by_hash))) as made:
+            while True:
+                # Not while the caller has a chunk: it may never come back for the next one.
+                with _no_gc:
+                    chunk = next(made, None)
+                if chunk is None:
+                    return
+                yield chunk
+                del chunk
+
+    def _chunks(self, blocks: BlockRange, ask: _Ask) -> Generator[Chunk, None, None]:
+        parent: str | None = None
+        waiting, rows = Answers(), 0
+        for answers in self._prefetched(blocks, ask):
+            parent = check_links(answers.blocks, parent)
+            waiting += answers
+            rows += answers.rows
+            if rows >= _ROWS_PER_CHUNK:
+                chunk = self._to_chunk(waiting)
+                # Before the yield: what was turned into columns is not held while they are
+                # written, nor they while the next ones are made.
+                waiting, rows, answers = Answers(), 0, Answers()
+                yield chunk
+                del chunk
+        if waiting.blocks:
+            yield self._to_chunk(waiting)
 
     def block_by_hash(self, block_hash: bytes) -> Chunk:
         """The rows of one block, in one round trip. RpcUnreachable, with the fact `block_hash`,
@@ -204,13 +214,27 @@ def _number(block: Block) -> int:
         raise MalformedBlock("a block's number is no number") from None
 
 
-@contextmanager
-def _no_gc() -> Iterator[None]:
-    """Nothing here makes cycles, and a collection would walk every struct that waits."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+class _NoGc:
+    """Nothing here makes cycles, and a collection would walk every struct that waits. For all
+    threads: the last one that leaves turns it on again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._was_on = True
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._was_on = gc.isenabled()
+                gc.disable()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and self._was_on:
+                gc.enable()
+
+
+_no_gc = _NoGc()
