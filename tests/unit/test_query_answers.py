@@ -216,17 +216,24 @@ def test_an_export_is_its_callers_until_it_is_swept(tmp_path: Path) -> None:
         exports.open("ann", ID)
 
 
+async def begun(running: Running) -> asyncio.Task[None]:
+    """A query of ann's that goes on until it is stopped."""
+    has_begun = asyncio.Event()
+
+    async def query() -> None:
+        with running.query(ID, "ann", "0" * 64):
+            has_begun.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(query())
+    await has_begun.wait()
+    return task
+
+
 def test_a_query_is_stopped_by_its_caller_alone() -> None:
     async def scenario() -> None:
-        running, begun = Running(), asyncio.Event()
-
-        async def query() -> None:
-            with running.query(ID, "ann", "0" * 64):
-                begun.set()
-                await asyncio.Event().wait()
-
-        task = asyncio.create_task(query())
-        await begun.wait()
+        running = Running()
+        task = await begun(running)
         assert [each.query_id for each in running.of("ann").queries] == [ID]
         assert running.of("bob").queries == []
         with pytest.raises(NotFound):
@@ -245,15 +252,8 @@ def test_a_query_is_stopped_by_its_caller_alone() -> None:
 
 def test_a_query_whose_client_left_is_no_canceled_one() -> None:
     async def scenario() -> None:
-        running, begun = Running(), asyncio.Event()
-
-        async def query() -> None:
-            with running.query(ID, "ann", "0" * 64):
-                begun.set()
-                await asyncio.Event().wait()
-
-        task = asyncio.create_task(query())
-        await begun.wait()
+        running = Running()
+        task = await begun(running)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -264,19 +264,13 @@ def test_a_query_whose_client_left_is_no_canceled_one() -> None:
 
 def test_a_service_that_stops_tells_queries_to_come_back() -> None:
     async def scenario() -> None:
-        running, begun = Running(), asyncio.Event()
-
-        async def query() -> None:
-            with running.query(ID, "ann", "0" * 64):
-                begun.set()
-                await asyncio.Event().wait()
-
-        task = asyncio.create_task(query())
-        await begun.wait()
+        running = Running()
+        task = await begun(running)
         running.stop()
-        for refused in (task, query()):
-            with pytest.raises(Unavailable, match="is stopping") as told:
-                await refused
-            assert told.value.facts["retry_after_s"] >= 1
+        with pytest.raises(Unavailable, match="is stopping") as told:
+            await task
+        assert told.value.facts["retry_after_s"] >= 1
+        with pytest.raises(Unavailable, match="is stopping"), running.query(ID, "ann", "0" * 64):
+            pass
 
     asyncio.run(scenario())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote, urlsplit
 
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
+from trace_platform.wire.headers import WORKER_TOKEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def _named(endpoint: RpcEndpoint, timeout_s: float) -> list[str]:
     """What `GET /pools/NAME` says: {"providers": [...]}."""
     connection = _connection(endpoint, timeout_s)
     try:
-        token = {"X-Trace-Worker-Token": endpoint.token or ""}
+        token = {WORKER_TOKEN: endpoint.token or ""}
         connection.request("GET", urlsplit(endpoint.url).path, headers=token)
         response = connection.getresponse()
         said = json.loads(response.read(2**20)) if response.status == 200 else {}

@@ -13,6 +13,7 @@ import httpx
 from pydantic import BaseModel
 
 from trace_platform.domain.errors import DispatcherUnreachable
+from trace_platform.wire.headers import SERVICE_TOKEN
 from trace_platform.wire.query import (
     DatasetList,
     DatasetPage,
@@ -44,7 +45,7 @@ class DispatcherClient:
         self._patience_s = patience_s
         self._http = httpx.AsyncClient(
             base_url=url,
-            headers={"X-Trace-Service-Token": service_token},
+            headers={SERVICE_TOKEN: service_token},
             verify=verify,
             timeout=httpx.Timeout(10.0, connect=2.0),
             limits=httpx.Limits(max_connections=32, keepalive_expiry=60.0),

@@ -15,6 +15,7 @@ import structlog
 from trace_platform.domain.errors import DispatcherUnreachable, TraceError
 from trace_platform.rpc.pool import Pool
 from trace_platform.rpc.provider import Provider
+from trace_platform.wire.headers import SERVICE_TOKEN
 from trace_platform.wire.refusal import DISPATCHER
 from trace_platform.wire.rpc import KeyClaimRequest, KeyClaimResponse
 
@@ -37,7 +38,7 @@ class DispatcherClient:
     def __init__(self, url: str, service_token: str, ca: Path | None = None) -> None:
         self._http = httpx.AsyncClient(
             base_url=url,
-            headers={"X-Trace-Service-Token": service_token},
+            headers={SERVICE_TOKEN: service_token},
             verify=ssl.create_default_context(cafile=ca) if ca else True,
             timeout=httpx.Timeout(5.0, connect=2.0),
             trust_env=False,  # internal calls never go through a proxy

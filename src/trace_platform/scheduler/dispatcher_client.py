@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 
 from trace_platform.domain.errors import DispatcherUnreachable
+from trace_platform.wire.headers import SERVICE_TOKEN
 from trace_platform.wire.refusal import DISPATCHER
 from trace_platform.wire.sources import ScheduleList, TickRequest
 from trace_platform.wire.task import Accepted
@@ -19,7 +20,7 @@ class DispatcherClient:
     def __init__(self, url: str, service_token: str, ca: Path | None = None) -> None:
         self._http = httpx.Client(
             base_url=url,
-            headers={"X-Trace-Service-Token": service_token},
+            headers={SERVICE_TOKEN: service_token},
             verify=ssl.create_default_context(cafile=ca) if ca else True,
             timeout=httpx.Timeout(10.0, connect=2.0),
             trust_env=False,  # internal calls never go through a proxy

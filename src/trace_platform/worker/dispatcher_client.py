@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from trace_platform.domain.errors import TraceError
+from trace_platform.wire.headers import TASK_CAPABILITY, WORKER_TOKEN
 from trace_platform.wire.refusal import DISPATCHER, error_from
 from trace_platform.wire.task import (
     Accepted,
@@ -35,7 +36,7 @@ class DispatcherClient:
         self._http = HttpConnection(
             url,
             ssl.create_default_context(cafile=str(ca)),
-            {"Content-Type": "application/json", "X-Trace-Worker-Token": worker_token},
+            {"Content-Type": "application/json", WORKER_TOKEN: worker_token},
         )
 
     def claim(self, runtime: str, worker_id: str, max_tasks: int) -> list[Claimed]:
@@ -59,7 +60,7 @@ class DispatcherClient:
 
     def emit(self, request: EventsRequest, capability_token: str) -> int:
         """Events of an attempt that goes on. How many of them are new."""
-        shown = {"X-Trace-Task-Capability": capability_token}
+        shown = {TASK_CAPABILITY: capability_token}
         answer = self._post("/v1/task/events", request, shown)
         return DISPATCHER.read(Accepted, answer).accepted
 

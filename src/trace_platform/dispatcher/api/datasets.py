@@ -23,6 +23,7 @@ from trace_platform.domain.block_range import MAX_BLOCK
 from trace_platform.wire import dataset as wire
 
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most this many.")]
+After = Annotated[str, Query(max_length=512, description="`next` of the page before.")]
 Block = Annotated[int, Query(ge=0, le=MAX_BLOCK)]
 Generation = Annotated[
     str,
@@ -37,6 +38,7 @@ Generation = Annotated[
 
 def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     _looks(app, me, route)
+    _pages(app, me, route)
     _purges(app, me, route)
     _garbage(app, me, route)
 
@@ -72,41 +74,6 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         return await list_generations(me.state, me.org_id, dataset)
 
     @app.get(
-        "/v1/datasets/{dataset}/partitions",
-        summary="The partitions of a dataset",
-        **route("datasets", "user", 404),
-    )
-    async def partitions(
-        dataset: DatasetName,
-        first: Annotated[Block | None, Query(alias="from")] = None,
-        last: Annotated[Block | None, Query(alias="to")] = None,
-        at: Generation | None = None,
-        after: Annotated[
-            str | None, Query(max_length=512, description="`next` of the page before.")
-        ] = None,
-        limit: Limit = 100,
-    ) -> wire.Partitions:
-        """Those that reach into the range, in order."""
-        return await list_partitions(me.state, me.org_id, dataset, first, last, at, after, limit)
-
-    @app.get(
-        "/v1/datasets/{dataset}/files",
-        summary="The files of a dataset",
-        **route("datasets", "user", 404),
-    )
-    async def files(
-        dataset: DatasetName,
-        at: Generation | None = None,
-        after: Annotated[
-            str | None, Query(max_length=512, description="`next` of the page before.")
-        ] = None,
-        limit: Limit = 100,
-    ) -> wire.DatasetFiles:
-        """By partition, with the bytes, rows and SHA-256 that were promised when each was
-        committed."""
-        return await list_files(me.state, me.org_id, dataset, at, after, limit)
-
-    @app.get(
         "/v1/lineage/{subject}",
         summary="What something comes from, and what comes of it",
         **route("datasets", "user", 404),
@@ -125,6 +92,39 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         ] = 1000,
     ) -> wire.Lineage:
         return await trace_lineage(me.state, me.org_id, subject, column, direction, depth)
+
+
+def _pages(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    @app.get(
+        "/v1/datasets/{dataset}/partitions",
+        summary="The partitions of a dataset",
+        **route("datasets", "user", 404),
+    )
+    async def partitions(
+        dataset: DatasetName,
+        first: Annotated[Block | None, Query(alias="from")] = None,
+        last: Annotated[Block | None, Query(alias="to")] = None,
+        at: Generation | None = None,
+        after: After | None = None,
+        limit: Limit = 100,
+    ) -> wire.Partitions:
+        """Those that reach into the range, in order."""
+        return await list_partitions(me.state, me.org_id, dataset, first, last, at, after, limit)
+
+    @app.get(
+        "/v1/datasets/{dataset}/files",
+        summary="The files of a dataset",
+        **route("datasets", "user", 404),
+    )
+    async def files(
+        dataset: DatasetName,
+        at: Generation | None = None,
+        after: After | None = None,
+        limit: Limit = 100,
+    ) -> wire.DatasetFiles:
+        """By partition, with the bytes, rows and SHA-256 that were promised when each was
+        committed."""
+        return await list_files(me.state, me.org_id, dataset, at, after, limit)
 
 
 def _purges(app: FastAPI, me: Dispatcher, route: Routes) -> None:

@@ -22,6 +22,11 @@ from trace_platform.wire import problem, task
 
 
 def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> None:
+    _claims(app, me, route, batches)
+    _reports(app, me, route, batches)
+
+
+def _claims(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> None:
     @app.post(
         "/internal/task-claim",
         summary="Claim one task",
@@ -40,6 +45,24 @@ def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
     async def claim_some(body: task.ClaimBatchRequest) -> Response:
         return _json(task.ClaimBatchResponse(claimed=await batches.claim(body)))
 
+    @app.get(
+        "/internal/task-fetch",
+        summary="Look at a task without claiming it",
+        **route("workers", "worker", 404),
+    )
+    async def fetch(task_id: UUID) -> task.FetchResponse:
+        return await fetch_task(me.state, me.grants.bucket, task_id)
+
+    @app.get(
+        "/internal/jwks/task",
+        summary="The public keys of capability tokens",
+        **route("workers", None),
+    )
+    async def jwks() -> dict[str, Any]:
+        return me.grants.tokens.jwks
+
+
+def _reports(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> None:
     @app.post(
         "/internal/task-heartbeats",
         summary="Keep the leases of a worker",
@@ -73,22 +96,6 @@ def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
             for answer in answers
         ]
         return _json(task.CompleteBatchResponse(results=results))
-
-    @app.get(
-        "/internal/task-fetch",
-        summary="Look at a task without claiming it",
-        **route("workers", "worker", 404),
-    )
-    async def fetch(task_id: UUID) -> task.FetchResponse:
-        return await fetch_task(me.state, me.grants.bucket, task_id)
-
-    @app.get(
-        "/internal/jwks/task",
-        summary="The public keys of capability tokens",
-        **route("workers", None),
-    )
-    async def jwks() -> dict[str, Any]:
-        return me.grants.tokens.jwks
 
 
 def _json(answer: BaseModel) -> Response:

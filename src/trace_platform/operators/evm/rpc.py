@@ -36,6 +36,7 @@ from trace_platform.drivers.node_url import (
     target,
 )
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
+from trace_platform.wire.headers import WORKER_TOKEN
 from trace_platform.wire.rpc_codes import BAD_PARAMS, DISAGREE, LIMITS, METHOD_MISSING, TOO_LARGES
 from trace_platform.wire.task import MAX_RETRY_AFTER_S
 
@@ -115,7 +116,7 @@ class RpcClient:
         self._now = now
         self._headers = _headers(self._url)
         if given.token is not None:
-            self._headers["X-Trace-Worker-Token"] = given.token
+            self._headers[WORKER_TOKEN] = given.token
         secure = self._url.scheme == "https"
         self._tls = ssl.create_default_context(cadata=given.ca) if secure else None
         self._idle: list[http.client.HTTPConnection] = []
