@@ -9,6 +9,7 @@ from uuid import UUID
 
 import structlog
 
+from trace_platform.dispatcher.pin_inputs import pin_inputs
 from trace_platform.dispatcher.task_payload import task_payloads
 from trace_platform.dispatcher.task_tokens import TaskTokens
 from trace_platform.domain.errors import Unavailable
@@ -78,6 +79,7 @@ async def _claim(
 ) -> list[tuple[str, Claimed]]:
     async with state.transaction() as tx:
         rows = await tasks.claim(tx, runtime, worker_ids, task_ids)
+        await pin_inputs(tx, rows)
         payloads = await task_payloads(tx, rows, grants.bucket)
     _note_waits(grants, rows)
     return [
@@ -97,6 +99,7 @@ async def claim_task(
         rows = await tasks.claim(tx, task["runtime"], [request.worker_id], [request.task_id])
         if not rows:
             return NotClaimed(reason=await _reason(tx, request.task_id))
+        await pin_inputs(tx, rows)
         payloads = await task_payloads(tx, rows, grants.bucket)
     _note_waits(grants, rows)
     return _claimed(grants, rows[0], payloads[0])

@@ -15,26 +15,28 @@ from uuid import UUID
 
 import structlog
 
+from trace_platform.dispatcher.commit_outputs import Commits, Verified, commit_outputs
 from trace_platform.dispatcher.invalidate import attempt_rows
 from trace_platform.dispatcher.process_invalidations import cascade_rows, process_invalidations
-from trace_platform.dispatcher.record_events import Generation, event_rows
+from trace_platform.dispatcher.record_events import event_rows
 from trace_platform.dispatcher.split_task import check_split, split_task
 from trace_platform.dispatcher.verify_output import check_table, is_table, verify_output
-from trace_platform.domain.errors import InternalError, StaleFence, TraceError, Unavailable
+from trace_platform.domain.errors import (
+    CommitOvertaken,
+    InternalError,
+    StaleFence,
+    TraceError,
+    Unavailable,
+)
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import datasets, events, invalidations, tasks
-from trace_platform.state.datasets import Covered
+from trace_platform.state import events, invalidations, tasks
 from trace_platform.state.tasks import Ending
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.task import CompleteRequest, CompleteResponse, DatasetEvent, OutputCommit
 
 log = structlog.get_logger()
-
-# The manifest of files; None for a table, which has none.
-Verified = list[tuple[OutputCommit, Manifest | None]]
-Committed = dict[tuple[Generation, str], UUID]
 
 # Another version of the DAG took the place of the task's.
 SUPERSEDED = "superseded"
@@ -140,7 +142,8 @@ def _as_wanted(task: Row, request: CompleteRequest) -> CompleteRequest:
 
     What a version that gave way still reports commits nothing: it can never become current. An
     attempt that stopped because its version had given way, which counts again by now, was
-    interrupted. One that was to be canceled and did nothing was: it has no parts.
+    interrupted. One that was to be canceled and did nothing was: it has no parts. One that was
+    overtaken did nothing wrong: another attempt reads what is current.
     """
     nothing: dict[str, Any] = {"events": [], "outputs": [], "invalidations": [], "split": []}
     if task["superseded"]:
@@ -152,6 +155,8 @@ def _as_wanted(task: Row, request: CompleteRequest) -> CompleteRequest:
     if request.status == "Canceled" and wanted:
         again = {"status": "Failed", "interrupted": True, "retryable": True}
         return request.model_copy(update=nothing | again)
+    if request.status == "Failed" and request.error_code == CommitOvertaken.code:
+        return request.model_copy(update={"interrupted": True, "retryable": True})
     return request
 
 
@@ -222,7 +227,7 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
             await _write_ends(tx, [_as_wanted(task, request)], me.retry_base_s)
             return
         await _write_ends(tx, [request], me.retry_base_s)
-        committed = await _commit(tx, task, verified)
+        committed = await commit_outputs(tx, task, verified)
         given = [*request.events, *_events_of(verified, committed)]
         await events.record(tx, event_rows(task, given, committed))
         tables = [output for output, manifest in verified if manifest is None]
@@ -245,23 +250,7 @@ async def _verify(me: Completing, task: Row, outputs: Sequence[OutputCommit]) ->
     return verified
 
 
-async def _commit(tx: Tx, task: Row, verified: Verified) -> Committed:
-    committed: Committed = {}
-    # One order for everybody: two commits never wait for each other in a circle.
-    for output, manifest in sorted(verified, key=lambda v: v[0].dataset_version):
-        if manifest is None:
-            await datasets.advance_cursor(tx, output)
-            continue
-        partition = await datasets.commit_partition(tx, output, manifest, task)
-        if isinstance(partition, Covered):
-            await tasks.note(tx, task, f"covered by {partition.by}")
-            continue
-        generation = (output.dataset_uuid, output.dataset_version)
-        committed[generation, manifest.partition_key] = partition
-    return committed
-
-
-def _events_of(verified: Verified, committed: Committed) -> list[DatasetEvent]:
+def _events_of(verified: Verified, committed: Commits) -> list[DatasetEvent]:
     """One event per committed output, so that none can be forgotten."""
     return [
         DatasetEvent(

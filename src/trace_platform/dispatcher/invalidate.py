@@ -99,9 +99,7 @@ async def producer_inputs(tx: Tx, invalid: Row) -> list[Row]:
     if invalid["range_start"] is None:
         return await scopes.of_partition(tx, generation_id, invalid["partition_key"])
     span = BlockRange(invalid["range_start"], invalid["range_end"])
-    # A partition is made as a whole.
-    whole = await scopes.whole(tx, [invalid["dataset_version"]], span)
-    return await scopes.overlapping(tx, generation_id, whole)
+    return await scopes.overlapping(tx, generation_id, span)
 
 
 def attempt_rows(task: Row, given: Sequence[Invalidation]) -> list[dict[str, Any]]:

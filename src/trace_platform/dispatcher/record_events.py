@@ -3,7 +3,7 @@ go."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from trace_platform.domain.fence import Fence
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import datasets, events, invalidations, tasks
+from trace_platform.state.partitions import Committed
 from trace_platform.wire.task import DatasetEvent, EventsRequest, Invalidation
 
 Generation = tuple[UUID, UUID]
@@ -54,7 +55,7 @@ def refuse_superseded(task: Row, fence: Fence) -> None:
 
 
 def event_rows(
-    task: Row, given: list[DatasetEvent], committed: dict[tuple[Generation, str], UUID]
+    task: Row, given: list[DatasetEvent], committed: Mapping[tuple[Generation, str], Committed]
 ) -> list[dict[str, Any]]:
     """Events as they are stored; those of a partition just committed name its materialisation."""
     allowed = pinned_generations(task) if given else set()
@@ -72,9 +73,9 @@ def event_rows(
         generation = (event.dataset_uuid, event.dataset_version)
         if generation not in allowed:
             raise Forbidden(f"dataset {event.dataset_uuid} is not an output of this attempt")
-        partition_id = committed.get((generation, event.partition_key or ""))
-        materialisation = {"materialisation": str(partition_id) if partition_id else None}
-        rows.append(event.model_dump(mode="json") | producer | materialisation)
+        made = committed.get((generation, event.partition_key or ""))
+        facts = {"materialisation": str(made.id), "replaces": made.replaces} if made else {}
+        rows.append(event.model_dump(mode="json") | producer | facts)
     return rows
 
 

@@ -16,6 +16,7 @@ from trace_platform.dispatcher.complete_task import Completing, complete_task
 from trace_platform.dispatcher.invoke_task import Calls, failed
 from trace_platform.dispatcher.operators import registry
 from trace_platform.dispatcher.operators.contract import EventOperator, News, Woken
+from trace_platform.dispatcher.pin_inputs import pin_inputs
 from trace_platform.dispatcher.publish_outbox import HIDE_S
 from trace_platform.dispatcher.record_events import event_rows
 from trace_platform.domain.errors import (
@@ -30,7 +31,7 @@ from trace_platform.domain.masking import mask_text
 from trace_platform.domain.runtimes import Runtime, Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import events, outbox, tasks
+from trace_platform.state import events, outbox, reads, tasks
 from trace_platform.state.tasks import Ending
 from trace_platform.wire.task import JobRef, TaskInput
 
@@ -133,6 +134,7 @@ async def _run_together(me: Direct, name: str) -> int:
     """From claim to end in one transaction, so that no crash can come between."""
     async with me.state.transaction() as tx:
         claimed = await tasks.claim(tx, name, [WORKER] * me.together)
+        await pin_inputs(tx, claimed)
         ended = await _run(tx, claimed)
     _note_started(me, claimed)
     me.completing.ended("Completed" for _ in range(ended))
@@ -150,6 +152,7 @@ async def _run_alone(me: Direct, name: str) -> bool:
     """Claimed for good before it runs, so that an attempt that fails is known to have been."""
     async with me.state.transaction() as tx:
         claimed = await tasks.claim(tx, name, [WORKER])
+        await pin_inputs(tx, claimed)
     _note_started(me, claimed)
     for task in claimed:
         try:
@@ -214,7 +217,7 @@ def _woken(task: Row, operator: type[EventOperator]) -> Woken:
         generation_id=task["generation_id"],
         job=JobRef(dag_name=task["dag_name"], name=task["job_name"]),
         config=config,
-        inputs=tuple(TaskInput(**given) for given in task["inputs"]),
+        inputs=tuple(TaskInput(**reads.as_told(given)) for given in task["inputs"]),
         outputs=tuple(_generations(task)),
     )
 

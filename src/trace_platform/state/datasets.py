@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -11,21 +10,12 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from trace_platform.domain.digest import digest
-from trace_platform.domain.errors import CommitOvertaken, PartitionOverlap
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
-from trace_platform.state import appends
 from trace_platform.wire.manifest import Manifest, ManifestColumn
 from trace_platform.wire.merge_columns import incompatible, merge_columns
 from trace_platform.wire.task import OutputCommit
 
 _sql = load_queries(__file__)
-
-
-@dataclass(frozen=True, slots=True)
-class Covered:
-    """Nothing is left to commit: this partition holds all of it."""
-
-    by: str
 
 
 async def ids_of_dag(tx: Tx, org_id: UUID, dag_name: str) -> dict[tuple[str, int], UUID]:
@@ -114,108 +104,17 @@ async def names(tx: Tx, org_id: UUID, limit: int) -> list[str]:
     return [row["name"] for row in await _sql.names(tx, org_id=org_id, limit=limit)]
 
 
-async def commit_partition(
-    tx: Tx, output: OutputCommit, manifest: Manifest, task: Row
-) -> UUID | Covered:
-    """Point the generation at the staged files; what lay wholly within the range is superseded.
-
-    The caller holds the task's fence in this transaction. Returns the materialisation's id, or
-    Covered when the range was committed by an attempt that started later, or as part of a larger
-    one since the task was created: its rows are newer; or at any time, when nothing but announced
-    ranges woke the task: there is nothing new to read. What appends is never too late in that way:
-    raise CommitOvertaken unless it holds all rows that are there.
-    Raise IncompatibleSchema when the generation cannot have its columns.
-    """
-    known = await _sql.lock_generation(tx, dataset_version=output.dataset_version)
-    pinned = next(o for o in task["outputs"] if o["output_index"] == output.output_index)
-    replaces = pinned.get("append") is None
-    if not replaces:
-        await _check_base(tx, task, pinned, manifest)
-    # What gives way does so at the moment at which its successor is there: whoever asks what was
-    # current at any moment finds one of them.
-    moment: datetime = known["moment"]
-    scope = {
-        "dataset_version": output.dataset_version,
-        "start": manifest.start,
-        "end": manifest.end,
-    }
-    if manifest.start is None:
-        place = {"dataset_version": output.dataset_version, "partition_key": manifest.partition_key}
-        covered = await _take_key(tx, place, task, moment, replaces=replaces)
-    else:
-        covered = await _take_range(tx, scope, manifest, task, moment, replaces=replaces)
-    if covered is not None:
-        return covered
-    await _widen_columns(tx, output.dataset_version, known, manifest)
-    partition_id: UUID = await _sql.insert_partition(
-        tx,
-        **scope,
-        partition_key=manifest.partition_key,
-        dataset_uuid=output.dataset_uuid,
-        location=output.location,
-        files=Jsonb([file.model_dump() for file in manifest.files]),
-        row_count=manifest.rows,
-        byte_count=manifest.bytes,
-        schema_hash=manifest.schema_hash,
-        task_id=task["id"],
-        attempt=task["attempt"],
-        moment=moment,
-    )
-    return partition_id
+async def lock_generations(tx: Tx, versions: Sequence[UUID]) -> tuple[dict[UUID, Row], datetime]:
+    """By version: the columns that are known. And the one moment of all that is committed to them
+    in this transaction: later than any that was."""
+    rows = await _sql.lock_generations(tx, versions=list(versions))
+    moment: datetime = await _sql.moment(tx)
+    return {row["version"]: row for row in rows}, moment
 
 
-async def _check_base(tx: Tx, task: Row, pinned: dict[str, Any], manifest: Manifest) -> None:
-    if not await appends.is_current(tx, task, pinned):
-        raise CommitOvertaken(
-            f"rows were committed where partition {manifest.partition_key} is to be added",
-            hint="another attempt reads them and adds its own",
-        )
-
-
-async def _take_key(
-    tx: Tx, place: Row, task: Row, moment: datetime, *, replaces: bool
-) -> Covered | None:
-    """None when the partition of this key is this attempt's to replace; what was there gave way."""
-    if replaces and await _sql.overtaking_key(tx, **place, task_id=task["id"]):
-        return Covered(place["partition_key"])
-    await _sql.supersede_key(tx, **place, moment=moment)
-    return None
-
-
-async def _take_range(
-    tx: Tx, scope: Row, manifest: Manifest, task: Row, moment: datetime, *, replaces: bool
-) -> Covered | None:
-    """None when the range is this attempt's to replace; what was there gave way."""
-    if replaces:
-        newer: Row | None = await _sql.overtaking_partition(tx, **scope, task_id=task["id"])
-        if newer is not None:
-            if newer["covers"]:
-                return Covered(newer["partition_key"])
-            raise CommitOvertaken(
-                f"partition {newer['partition_key']} was committed by an attempt that started "
-                "later",
-                hint="another attempt reads what is current",
-            )
-    await _sql.supersede_within(tx, **scope, moment=moment)
-    while other := await _sql.overlapping_partition(tx, **scope, task_id=task["id"]):
-        if replaces and other["covers"] and other["newer"]:
-            return Covered(other["partition_key"])
-        # What is appended to is never given up, whatever it was made of.
-        if not (replaces and other["obsolete"]):
-            if replaces and other["covers"] and await _sql.is_only_announced(tx, id=task["id"]):
-                return Covered(other["partition_key"])
-            raise PartitionOverlap(
-                f"partition {manifest.partition_key} overlaps {other['partition_key']}, "
-                "which is committed",
-                hint="ask for ranges that are equal to, larger than or clear of the committed ones",
-            )
-        await _sql.supersede_partition(tx, id=other["id"], moment=moment)
-    return None
-
-
-async def _widen_columns(tx: Tx, version: UUID, known: Row, manifest: Manifest) -> None:
+async def widen_columns(tx: Tx, known: Row, manifest: Manifest) -> None:
     """The generation has the columns of all its commits; where one does not say them, its hash
-    has to be the one that is known."""
+    has to be the one that is known. Raise IncompatibleSchema when it cannot have them."""
     if known["schema_hash"] == manifest.schema_hash and (known["columns"] or not manifest.columns):
         return
     columns = [ManifestColumn.model_validate(each) for each in known["columns"] or ()]
@@ -229,7 +128,7 @@ async def _widen_columns(tx: Tx, version: UUID, known: Row, manifest: Manifest) 
     if merged != columns or known["schema_hash"] is None:
         await _sql.set_columns(
             tx,
-            dataset_version=version,
+            dataset_version=known["version"],
             columns=Jsonb([column.model_dump() for column in merged]) if merged else None,
             schema_hash=manifest.schema_hash,
         )

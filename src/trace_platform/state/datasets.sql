@@ -99,88 +99,17 @@ SELECT n.name, coalesce(d.dag_name, b.dag_name) AS dag_name
  WHERE d.uuid IS NOT NULL OR b.id IS NOT NULL
  ORDER BY n.name LIMIT 1;
 
--- name: lock_generation^
+-- name: lock_generations
 -- Commits to one generation take turns, so that what they check stays true until they write.
-SELECT columns, schema_hash, clock_timestamp() AS moment FROM dataset_versions
- WHERE version = :dataset_version FOR NO KEY UPDATE;
+SELECT version, columns, schema_hash FROM dataset_versions
+ WHERE version = ANY(:versions) ORDER BY version FOR NO KEY UPDATE;
+
+-- name: moment$
+SELECT clock_timestamp();
 
 -- name: set_columns!
 UPDATE dataset_versions SET columns = :columns, schema_hash = :schema_hash
  WHERE version = :dataset_version;
-
--- name: supersede_key!
-UPDATE partition_versions SET superseded_at = :moment
- WHERE dataset_version = :dataset_version AND partition_key = :partition_key
-   AND superseded_at IS NULL;
-
--- name: overtaking_key^
--- Committed under this key by an attempt that started later, and so read what is newer.
-SELECT p.id FROM partition_versions p
-  JOIN task_attempts a ON a.task_id = p.task_id AND a.attempt = p.attempt
- WHERE p.dataset_version = :dataset_version AND p.partition_key = :partition_key
-   AND p.superseded_at IS NULL
-   AND a.started_at > (SELECT started_at FROM tasks WHERE id = :task_id);
-
--- name: overtaking_partition^
--- Committed in this range by an attempt that started later, and so read what is newer.
-SELECT p.partition_key, p.range_start <= :start AND p.range_end >= :end AS covers
-  FROM partition_versions p
-  JOIN task_attempts a ON a.task_id = p.task_id AND a.attempt = p.attempt
- WHERE p.dataset_version = :dataset_version AND p.superseded_at IS NULL
-   AND p.range_start <= :end AND p.range_end >= :start
-   AND p.range_start >= coalesce((
-       SELECT range_start FROM partition_versions
-        WHERE dataset_version = :dataset_version AND superseded_at IS NULL AND range_start <= :start
-        ORDER BY range_start DESC LIMIT 1), :start)
-   AND a.started_at > (SELECT started_at FROM tasks WHERE id = :task_id)
- ORDER BY covers DESC LIMIT 1;
-
--- name: supersede_within!
-UPDATE partition_versions SET superseded_at = :moment
- WHERE dataset_version = :dataset_version AND superseded_at IS NULL
-   AND range_start BETWEEN :start AND :end AND range_end <= :end;
-
--- name: overlapping_partition^
--- The current ranges are disjoint, so the last one that starts before our end is the only suspect.
--- Obsolete is what was made of versions of its inputs that are not read any more: all of it comes
--- again, and in other pieces perhaps.
-SELECT id, partition_key, range_start <= :start AND range_end >= :end AS covers,
-       committed_at > (SELECT created_at FROM tasks WHERE id = :task_id) AS newer,
-       coalesce((SELECT NOT EXISTS (
-                     SELECT FROM jsonb_array_elements(t.inputs) i
-                      WHERE i->>'dataset_version' IN (
-                            SELECT s.dataset_version::text FROM subscriptions s
-                             WHERE s.generation_id = t.generation_id))
-                   FROM tasks t WHERE t.id = last_before.task_id), false) AS obsolete
-  FROM (
-    SELECT id, task_id, partition_key, range_start, range_end, committed_at
-      FROM partition_versions
-     WHERE dataset_version = :dataset_version AND superseded_at IS NULL AND range_start <= :end
-     ORDER BY range_start DESC LIMIT 1) last_before
- WHERE range_end >= :start;
-
--- name: is_only_announced$
--- Whether nothing but ranges woke a task: of inputs that have no files and are no tables, and none of
--- it to be done again.
-SELECT coalesce(bool_and(
-           i ? 'start' AND NOT i ? 'invalidation'
-           AND NOT EXISTS (SELECT FROM dataset_versions
-                            WHERE version = (i->>'dataset_version')::uuid AND location IS NOT NULL)
-           AND NOT EXISTS (SELECT FROM partition_versions
-                            WHERE dataset_version = (i->>'dataset_version')::uuid
-                              AND superseded_at IS NULL)), false)
-  FROM tasks, jsonb_array_elements(inputs) i
- WHERE id = :id;
-
--- name: supersede_partition!
-UPDATE partition_versions SET superseded_at = :moment WHERE id = :id;
-
--- name: insert_partition$
-INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key, range_start,
-    range_end, location, files, row_count, byte_count, schema_hash, task_id, attempt, committed_at)
-VALUES (:dataset_uuid, :dataset_version, :partition_key, :start, :end, :location, :files,
-    :row_count, :byte_count, :schema_hash, :task_id, :attempt, :moment)
-RETURNING id;
 
 -- name: partition_files
 -- In order, ranges first, after the last one that was shown.

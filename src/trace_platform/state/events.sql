@@ -1,6 +1,8 @@
 -- name: record_events$
--- Recorded once per identity; what is new is owed to the router, in chunks that route quickly.
-WITH given AS (
+-- Recorded once per identity; what is new is owed to the router, in chunks that route quickly. Each
+-- takes the next position of its generation, whose lock is kept until this is committed. An identity
+-- that was there before leaves a position that nobody has.
+WITH given AS MATERIALIZED (
     SELECT DISTINCT ON (dataset_version, identity) *
       FROM (SELECT e.*, CASE
                      WHEN e.invalidation IS NOT NULL THEN 'invalidation:' || e.invalidation
@@ -12,20 +14,33 @@ WITH given AS (
               FROM ROWS FROM (jsonb_to_recordset(:events) AS (
                    org_id uuid, dataset_uuid uuid, dataset_version uuid, cursor bigint,
                    partition_key text, "start" bigint, "end" bigint, materialisation uuid,
-                   task_id uuid, attempt integer, priority smallint, invalidation uuid, repeat uuid))
+                   task_id uuid, attempt integer, priority smallint, invalidation uuid, repeat uuid,
+                   replaces boolean))
                    WITH ORDINALITY AS e (
                    org_id, dataset_uuid, dataset_version, cursor, partition_key, "start", "end",
-                   materialisation, task_id, attempt, priority, invalidation, repeat, n)) named
+                   materialisation, task_id, attempt, priority, invalidation, repeat, replaces,
+                   n)) named
      ORDER BY dataset_version, identity, n
+), locked AS MATERIALIZED (
+    SELECT version, position FROM dataset_versions
+     WHERE version IN (SELECT dataset_version FROM given) ORDER BY version FOR NO KEY UPDATE
 ), recorded AS (
     INSERT INTO events (org_id, dataset_uuid, dataset_version, identity, cursor, partition_key,
                         range_start, range_end, producer_task_id, producer_attempt, priority,
-                        materialisation, invalidation_id)
-    SELECT org_id, dataset_uuid, dataset_version, identity, cursor, partition_key, "start", "end",
-           task_id, attempt, priority, materialisation, invalidation
-      FROM given ORDER BY n
+                        materialisation, invalidation_id, replaces, position)
+    SELECT g.org_id, g.dataset_uuid, g.dataset_version, g.identity, g.cursor, g.partition_key,
+           g."start", g."end", g.task_id, g.attempt, g.priority, g.materialisation, g.invalidation,
+           coalesce(g.replaces, g.invalidation IS NOT NULL OR g.repeat IS NOT NULL),
+           l.position + row_number() OVER (PARTITION BY g.dataset_version ORDER BY g.n)
+      FROM given g JOIN locked l ON l.version = g.dataset_version ORDER BY g.n
         ON CONFLICT (dataset_version, identity) DO NOTHING
     RETURNING id
+), moved AS (
+    UPDATE dataset_versions v SET position = l.position + g.events
+      FROM locked l
+      JOIN (SELECT dataset_version, count(*) AS events FROM given GROUP BY dataset_version) g
+        ON g.dataset_version = l.version
+     WHERE v.version = l.version
 ), owed AS (
     INSERT INTO outbox (kind, payload)
     SELECT 'route', jsonb_build_object('event_ids', jsonb_agg(id))
@@ -54,13 +69,22 @@ WITH fresh AS (
     RETURNING *
 ), known AS MATERIALIZED (
     SELECT * FROM events WHERE id = ANY(:owed_ids)
-), due AS (
+), happened AS (
     SELECT fresh.*, NULL::uuid AS owed_to, NULL::uuid AS again FROM fresh
     UNION ALL
     SELECT known.*, o.owed_to, o.again
       FROM unnest(:owed_ids::bigint[], :owed_to::uuid[], :again::uuid[])
            AS o (event_id, owed_to, again)
       JOIN known ON known.id = o.event_id
+), due AS (
+    -- A range of what has neither files nor a table says that it is there, not that it changed.
+    SELECT h.*, h.identity = 'partition:' || h.partition_key
+                AND NOT EXISTS (SELECT FROM dataset_versions
+                                 WHERE version = h.dataset_version AND location IS NOT NULL)
+                AND NOT EXISTS (SELECT FROM partition_versions
+                                 WHERE dataset_version = h.dataset_version AND superseded_at IS NULL)
+                AS only_announced
+      FROM happened h
 ), concerned AS (
     SELECT DISTINCT ON (s.generation_id, due.id) due.id AS event_id, s.generation_id, j.id AS job_id,
            j.org_id, greatest(j.priority, due.priority) AS priority, j.runtime,
@@ -78,7 +102,9 @@ WITH fresh AS (
                'input_index', s.input_index, 'dataset_uuid', due.dataset_uuid,
                'dataset_version', due.dataset_version, 'cursor', due.cursor,
                'partition_key', due.partition_key, 'start', due.range_start,
-               'end', due.range_end, 'invalidation', due.invalidation_id))
+               'end', due.range_end, 'invalidation', due.invalidation_id,
+               'changed_at', CASE WHEN due.only_announced THEN 0 ELSE due.position END,
+               'replaces', nullif(due.replaces OR due.owed_to IS NOT NULL, false)))
            || CASE WHEN s.filter IS NULL THEN '{}' ELSE jsonb_build_object('where', s.filter) END
                AS input
       FROM due

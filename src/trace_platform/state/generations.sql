@@ -119,6 +119,13 @@ WITH live AS MATERIALIZED (
            generation_id, input_index, :org_id, dataset_uuid, dataset_version, filter
       FROM found WHERE NOT trigger
      ORDER BY generation_id, input_index, dataset_version
+), began AS (
+    -- What is said to be invalid from here on, it is given: what it reads, it reads later.
+    INSERT INTO generation_inputs (generation_id, dataset_version, position)
+    SELECT DISTINCT f.generation_id, f.dataset_version, v.position
+      FROM found f JOIN dataset_versions v ON v.version = f.dataset_version
+     WHERE f.trigger
+        ON CONFLICT DO NOTHING
 )
 INSERT INTO subscriptions (dataset_version, generation_id, input_index, org_id, dataset_uuid, job_id,
                            filter, held)
@@ -138,15 +145,16 @@ SELECT e.generation_id, v.generation_id AS above, e.trigger
 -- name: owe_missing
 -- What these generations were never given of what their inputs hold now is owed to the router: the
 -- current partitions, and the updates that no partition stands for. What was said to be invalid
--- before a generation began is none of its business.
+-- before a generation began to read is none of its business.
 WITH missing AS MATERIALIZED (
     SELECT DISTINCT s.generation_id, e.id
       FROM subscriptions s
       JOIN jobs j ON j.id = s.job_id
-      JOIN generations g ON g.id = s.generation_id
+      JOIN generation_inputs g ON g.generation_id = s.generation_id
+                              AND g.dataset_version = s.dataset_version
      CROSS JOIN LATERAL current_events(s.dataset_version, NULL) e
      WHERE s.generation_id = ANY(:generation_ids) AND e.routed_at IS NOT NULL
-       AND (e.invalidation_id IS NULL OR e.recorded_at >= g.created_at)
+       AND (e.invalidation_id IS NULL OR e.position > g.position)
        AND (j.execution_strategy <> 'PerPartition' OR e.partition_key IS NOT NULL)
        AND NOT EXISTS (SELECT FROM task_inputs i
                         WHERE i.event_id = e.id AND i.generation_id = s.generation_id)

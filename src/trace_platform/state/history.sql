@@ -1,16 +1,28 @@
 -- name: forget_tasks!
--- An id begins with the time it was made, so the oldest are one end of the primary key.
+-- An id begins with the time it was made, so the oldest are one end of the primary key. What a
+-- generation was given with a task that completed is noted as done. What failed, or was canceled, is
+-- not forgotten while an event that counts is with it, and the run of a source not at all.
 WITH old AS MATERIALIZED (
-    SELECT id FROM tasks t
+    SELECT id, status FROM tasks t
      WHERE id < (SELECT uuid7_at(clock_timestamp() - make_interval(secs => :keep_days * 86400)))
        AND (status IN ('Completed', 'Canceled') OR status = 'Failed' AND next_retry_at IS NULL)
        AND completed_at < (SELECT clock_timestamp() - make_interval(secs => :keep_days * 86400))
-       -- What gave way comes back with its generation, and what failed of one that was never built
-       -- is what is missing of it.
-       AND (status = 'Completed' OR (
-            SELECT g.purged_at IS NOT NULL OR NOT t.superseded AND g.built_at IS NOT NULL
-              FROM generations g WHERE g.id = t.generation_id) IS NOT FALSE)
+       AND NOT EXISTS (SELECT FROM invalidation_tasks r
+                        WHERE r.task_id = t.id AND r.processed_at IS NULL)
+       AND ((SELECT g.purged_at IS NOT NULL FROM generations g
+              WHERE g.id = t.generation_id) IS NOT FALSE
+            OR status = 'Completed' AND dedupe_key <> 'run'
+               AND NOT EXISTS (SELECT FROM tasks p WHERE p.part_of = t.id AND p.status <> 'Completed')
+            -- What gave way comes back with its generation, and what failed of one that was never
+            -- built is what is missing of it.
+            OR status <> 'Completed' AND dedupe_key <> 'run' AND part_of IS NULL AND NOT superseded
+               AND (SELECT g.built_at IS NOT NULL FROM generations g WHERE g.id = t.generation_id)
+               AND (coalesce(error_code = 'dropped_by_backpressure', false)
+                    OR NOT EXISTS (SELECT FROM task_inputs i WHERE i.task_id = t.id)))
      ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED
+), summary AS (
+    UPDATE task_inputs i SET done = true FROM old
+     WHERE i.task_id = old.id AND old.status = 'Completed'
 ), attempts AS (
     DELETE FROM task_attempts a USING old WHERE a.task_id = old.id
 ), noted AS (
@@ -22,7 +34,9 @@ DELETE FROM tasks t USING old WHERE t.id = old.id;
 
 -- name: forget_events!
 -- The event of a partition that is current stays: it says that the partition was announced. So does
--- the range that a source emitted, which nothing else stands for: a rebuild starts from it.
+-- the range that a source emitted, which nothing else stands for: a rebuild starts from it; and the
+-- newest cursor. What was said to be invalid stays until every generation that read it before, and
+-- can become current again, was given it.
 WITH old AS MATERIALIZED (
     SELECT e.id FROM events e
      WHERE e.recorded_at < (SELECT clock_timestamp() - make_interval(secs => :keep_days * 86400))
@@ -30,6 +44,15 @@ WITH old AS MATERIALIZED (
        AND (e.materialisation IS NOT NULL OR e.partition_key IS NULL OR e.invalidation_id IS NOT NULL)
        AND NOT EXISTS (SELECT FROM partition_versions p
                         WHERE p.id = e.materialisation AND p.superseded_at IS NULL)
+       AND (e.cursor IS NULL OR EXISTS (
+            SELECT FROM events n WHERE n.dataset_version = e.dataset_version
+               AND n.materialisation IS NULL AND n.partition_key IS NULL AND n.id > e.id))
+       AND (e.invalidation_id IS NULL OR NOT EXISTS (
+            SELECT FROM generation_inputs r JOIN generations g ON g.id = r.generation_id
+             WHERE r.dataset_version = e.dataset_version AND r.position < e.position
+               AND g.purged_at IS NULL
+               AND NOT EXISTS (SELECT FROM task_inputs i
+                                WHERE i.event_id = e.id AND i.generation_id = r.generation_id)))
      ORDER BY e.id LIMIT :limit FOR UPDATE SKIP LOCKED
 ), inputs AS (
     DELETE FROM task_inputs i USING old WHERE i.event_id = old.id

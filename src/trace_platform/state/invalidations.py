@@ -53,12 +53,6 @@ async def merge(tx: Tx, leads: Sequence[tuple[Row, BlockRange | None, Sequence[R
     )
 
 
-async def written_below(tx: Tx, dataset_version: UUID) -> list[UUID]:
-    """The generations of datasets whose partitions follow from those of this one."""
-    rows = await _sql.written_below(tx, dataset_version=dataset_version)
-    return [row["version"] for row in rows]
-
-
 async def readers(tx: Tx, dataset_version: UUID) -> list[Row]:
     """The generations, and their jobs as DAG.JOB, that are given what happens to it."""
     rows: list[Row] = await _sql.readers(tx, dataset_version=dataset_version)
@@ -80,8 +74,13 @@ async def link(tx: Tx, invalidation_id: UUID, task_ids: Sequence[UUID]) -> None:
 
 async def give(tx: Tx, lead: Row, task: Row) -> None:
     """The lead's event is with this task already, as far as the task's generation goes."""
-    event_id = await _sql.event_of(tx, dataset_version=lead["dataset_version"], id=lead["id"])
-    await _sql.give(tx, event_id=event_id, generation_id=task["generation_id"], task_id=task["id"])
+    await _sql.give(
+        tx,
+        dataset_version=lead["dataset_version"],
+        id=lead["id"],
+        generation_id=task["generation_id"],
+        task_id=task["id"],
+    )
 
 
 async def process_now(tx: Tx, lead: Row, note: str | None) -> None:

@@ -72,32 +72,12 @@ UPDATE data_invalidations d
        AS g (id, lead, first, last)
  WHERE d.id = g.id;
 
--- name: written_below
--- What is written next of what reads this, across updates that are no data themselves: ranges that a
--- job passes on are partitions only in what reads those.
-WITH RECURSIVE below AS (
-    SELECT v.version FROM subscriptions s
-      JOIN dataset_versions v ON v.generation_id = s.generation_id
-     WHERE s.dataset_version = :dataset_version
-    UNION
-    SELECT v.version FROM below b
-      JOIN subscriptions s ON s.dataset_version = b.version
-      JOIN dataset_versions v ON v.generation_id = s.generation_id
-     WHERE NOT EXISTS (SELECT FROM partition_versions p
-                        WHERE p.dataset_version = b.version AND p.superseded_at IS NULL)
-)
-SELECT version FROM below;
-
 -- name: readers
 -- Who is given what happens to a dataset, now or when a rebuild has ended.
 SELECT DISTINCT s.generation_id, j.dag_name || '.' || j.name AS name, s.held
   FROM subscriptions s JOIN jobs j ON j.id = s.job_id
  WHERE s.dataset_version = :dataset_version
  ORDER BY 2;
-
--- name: event_of$
-SELECT id FROM events
- WHERE dataset_version = :dataset_version AND identity = 'invalidation:' || :id::uuid;
 
 -- name: waiting_tasks
 -- Of a generation, the tasks that earlier invalidations of the same dataset made and that have not
@@ -117,9 +97,22 @@ SELECT :id, task_id FROM unnest(:task_ids::uuid[]) AS task_id
     ON CONFLICT DO NOTHING;
 
 -- name: give!
--- To this generation the event was given with a task that waits already: routing passes it over.
-INSERT INTO task_inputs (event_id, generation_id, task_id)
-VALUES (:event_id, :generation_id, :task_id) ON CONFLICT DO NOTHING;
+-- To this generation the event was given with a task that waits already: routing passes it over, and
+-- the task has to read what changed with it.
+WITH given AS (
+    INSERT INTO task_inputs (event_id, generation_id, task_id)
+    SELECT e.id, :generation_id, :task_id FROM events e
+     WHERE e.dataset_version = :dataset_version AND e.identity = 'invalidation:' || :id::uuid
+        ON CONFLICT DO NOTHING
+    RETURNING event_id
+)
+UPDATE tasks t
+   SET inputs = (SELECT jsonb_agg(CASE WHEN i.given->>'dataset_version' = e.dataset_version::text
+                                       THEN i.given || jsonb_build_object('changed_at', e.position)
+                                       ELSE i.given END ORDER BY i.n)
+                   FROM jsonb_array_elements(t.inputs) WITH ORDINALITY AS i (given, n))
+  FROM given g JOIN events e ON e.id = g.event_id
+ WHERE t.id = :task_id;
 
 -- name: process_now!
 -- Nobody has anything to do for it, or for those that it stands for.
@@ -140,7 +133,7 @@ UPDATE invalidation_tasks SET processed_at = clock_timestamp()
 
 -- name: process
 -- Those of which no task is open, and whose event all that it concerns were given; with those that
--- were merged into them. A generation that began later never hears of it.
+-- were merged into them. A generation that began to read later never hears of it.
 WITH done AS MATERIALIZED (
     SELECT d.id, d.dataset_version FROM data_invalidations d
      WHERE d.id = ANY(:ids) AND d.processed_at IS NULL AND d.routed_at IS NOT NULL
@@ -149,9 +142,10 @@ WITH done AS MATERIALIZED (
        AND NOT EXISTS (
            SELECT FROM events e
              JOIN subscriptions s ON s.dataset_version = e.dataset_version
-             JOIN generations g ON g.id = s.generation_id
+             JOIN generation_inputs g ON g.generation_id = s.generation_id
+                                     AND g.dataset_version = s.dataset_version
             WHERE e.dataset_version = d.dataset_version AND e.identity = 'invalidation:' || d.id
-              AND g.created_at <= e.recorded_at
+              AND g.position < e.position
               AND NOT EXISTS (SELECT FROM task_inputs i
                                WHERE i.event_id = e.id AND i.generation_id = s.generation_id))
 )
@@ -165,16 +159,13 @@ UPDATE data_invalidations SET processed_at = clock_timestamp()
 RETURNING id;
 
 -- name: abandoned
--- Tasks that will not close what they stand for any more: their generation gave way to one that was
--- built later, they were dropped from a queue that keeps only so many, or they are forgotten; and
--- those that completed where nobody looked.
-SELECT DISTINCT r.task_id FROM invalidation_tasks r
+-- Tasks that will not close what they stand for any more, because their generation gave way to one
+-- that was built later; and those that completed where nobody looked. A task is not forgotten while
+-- something waits for it.
+SELECT DISTINCT r.task_id FROM invalidation_tasks r JOIN tasks t ON t.id = r.task_id
  WHERE r.processed_at IS NULL
-   AND CASE (SELECT t.status = 'Completed' OR coalesce(t.error_code = 'dropped_by_backpressure', false)
-                     OR NOT EXISTS (
-                        SELECT FROM subscriptions s WHERE s.generation_id = t.generation_id)
-               FROM tasks t WHERE t.id = r.task_id)
-       WHEN false THEN false ELSE true END
+   AND (t.status = 'Completed'
+        OR NOT EXISTS (SELECT FROM subscriptions s WHERE s.generation_id = t.generation_id))
  LIMIT :limit;
 
 -- name: open_leads

@@ -76,7 +76,8 @@ WITH excess AS MATERIALIZED (
 UPDATE tasks t SET pending_backpressure = true FROM excess e WHERE t.id = e.id;
 
 -- name: drop_excess!
--- Queued -> Canceled: the oldest of the lowest tier, until as many are left as may wait.
+-- Queued -> Canceled: the oldest of the lowest tier, until as many are left as may wait. A task for
+-- which rows have to give way is never dropped: they would stay, and are known to be wrong.
 WITH excess AS MATERIALIZED (
     SELECT t.id, format('%s.%s keeps %s queued tasks: this one was older', j.dag_name, j.name,
                         to_char(j.max_queue_depth, 'FM9,999,999,999')) AS said
@@ -84,6 +85,7 @@ WITH excess AS MATERIALIZED (
         SELECT id FROM tasks
          WHERE runtime = j.runtime AND job_id = j.id
            AND status = 'Queued' AND NOT pending_backpressure
+           AND NOT inputs @> '[{"replaces": true}]'
          ORDER BY priority DESC, queued_at, id
          LIMIT (SELECT greatest(count(*) - j.max_queue_depth, 0) FROM tasks
                  WHERE runtime = j.runtime AND job_id = j.id

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 from trace_platform.state import datasets
 
@@ -15,8 +17,39 @@ Given = dict[str, Any]
 # A version of a dataset that an input is read from.
 Place = tuple[UUID, Given]
 
+# At which position an input changed, and up to which it is read; whether rows gave way to it.
+_OWN_FACTS = ("changed_at", "read_at", "replaces")
 # Partitions that leave a table with one task: a token lists their files.
 _LEAVE = 10
+
+
+async def versions(
+    tx: Tx, generation_ids: Sequence[UUID]
+) -> dict[tuple[UUID, int], dict[str, str]]:
+    """By generation and input: the version of the dataset that wakes it now."""
+    rows = await _sql.input_versions(tx, generation_ids=list(generation_ids))
+    return {
+        (row["generation_id"], row["input_index"]): {
+            "dataset_uuid": str(row["dataset_uuid"]),
+            "dataset_version": str(row["dataset_version"]),
+        }
+        for row in rows
+    }
+
+
+async def positions(tx: Tx, versions: Sequence[str]) -> dict[str, int]:
+    """How far each version of a dataset is: whatever is read of it from now on holds all that."""
+    rows = await _sql.positions(tx, versions=[UUID(version) for version in versions])
+    return {str(row["version"]): row["position"] for row in rows}
+
+
+async def store(tx: Tx, tasks: Sequence[Row]) -> None:
+    """The inputs of tasks that start, as they are read."""
+    await _sql.set_inputs(
+        tx,
+        ids=[task["id"] for task in tasks],
+        inputs=[Jsonb(task["inputs"]) for task in tasks],
+    )
 
 
 async def add(tx: Tx, tasks: Sequence[Row]) -> None:
@@ -52,10 +85,15 @@ def _scope(woken: Sequence[Given]) -> Given:
     return {k: woken[0][k] for k in ("cursor", "partition_key") if k in woken[0]} if woken else {}
 
 
+def as_told(given: Given) -> Given:
+    """An input as whoever runs the task sees it: without what the commit is measured by."""
+    return {name: value for name, value in given.items() if name not in _OWN_FACTS}
+
+
 async def with_files(tx: Tx, tasks: Sequence[Row]) -> list[list[Given]]:
     """By task: its inputs, each with the URIs of the files behind it. Of an input that is a table
     those hold what has left the table."""
-    inputs = [[dict(given) for given in task["inputs"]] for task in tasks]
+    inputs = [[as_told(given) for given in task["inputs"]] for task in tasks]
     every = [given for each in inputs for given in each]
     tables = await _tables(tx, every)
     plain = [g for g in every if g.get("trigger", True) and g["dataset_version"] not in tables]

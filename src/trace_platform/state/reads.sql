@@ -1,3 +1,15 @@
+-- name: input_versions
+-- Which version of each input a generation is woken by now.
+SELECT generation_id, input_index, dataset_uuid, dataset_version FROM subscriptions
+ WHERE generation_id = ANY(:generation_ids);
+
+-- name: positions
+SELECT version, position FROM dataset_versions WHERE version = ANY(:versions);
+
+-- name: set_inputs!
+UPDATE tasks t SET inputs = g.inputs
+  FROM unnest(:ids::uuid[], :inputs::jsonb[]) AS g (id, inputs) WHERE t.id = g.id;
+
 -- name: of_generations
 -- What is read without being woken by it.
 SELECT generation_id, input_index, dataset_uuid, dataset_version, filter FROM reads

@@ -13,7 +13,6 @@ _sql = load_queries(__file__)
 
 # Of one task that takes its inputs together: they travel in one message.
 MAX_INPUTS = 1_000
-MAX_STEPS = 50
 
 
 async def generation_of(tx: Tx, dataset_version: UUID) -> UUID:
@@ -35,21 +34,6 @@ async def of_partition(tx: Tx, generation_id: UUID, partition_key: str) -> list[
         tx, generation_id=generation_id, partition_key=partition_key
     )
     return rows
-
-
-async def whole(tx: Tx, dataset_versions: Sequence[UUID], span: BlockRange) -> BlockRange:
-    """The range with all of every partition that it cuts. Of datasets whose borders hardly ever
-    meet it is as far as that took us: a task for it says what it overlaps."""
-    for _ in range(MAX_STEPS):
-        row = await _sql.whole(
-            tx, dataset_versions=list(dataset_versions), start=span.start, end=span.end
-        )
-        wider = BlockRange(row["start"], row["end"])
-        if wider == span:
-            break
-        # Of another dataset it may cut others now.
-        span = wider
-    return span
 
 
 async def states(tx: Tx, generation_id: UUID, event_ids: Sequence[int]) -> dict[int, str]:

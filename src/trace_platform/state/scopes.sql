@@ -58,21 +58,9 @@ SELECT DISTINCT ON (r.dataset_version)
           AND e.invalidation_id IS NULL AND e.routed_at IS NOT NULL) e
  ORDER BY r.dataset_version, e.place, e.id DESC;
 
--- name: whole^
--- The range, widened to the partitions that it cuts: a partition is made as a whole.
-SELECT least(:start, min(p.range_start)) AS start, greatest(:end, max(p.range_end)) AS "end"
-  FROM unnest(ARRAY[:start, :end]::bigint[]) AS border (block)
- CROSS JOIN unnest(:dataset_versions::uuid[]) AS v (version)
- CROSS JOIN LATERAL (
-       SELECT range_start, range_end
-         FROM (SELECT range_start, range_end FROM partition_versions
-                WHERE dataset_version = v.version AND superseded_at IS NULL
-                  AND range_start <= border.block
-                ORDER BY range_start DESC LIMIT 1) last_before
-        WHERE range_end >= border.block) p;
-
 -- name: states
--- How far a generation is with each of these inputs. A task that is forgotten ended long ago.
+-- How far a generation is with each of these inputs. Of a task that is forgotten the memo says
+-- whether it completed: what nobody knows of is due.
 SELECT e.id AS event_id,
        CASE WHEN EXISTS (
                 SELECT FROM data_invalidations d
@@ -82,16 +70,16 @@ SELECT e.id AS event_id,
                        UNION ALL SELECT e.dataset_version))
                    AND (d.range_start <= e.range_end AND d.range_end >= e.range_start
                         OR d.partition_key = e.partition_key)) THEN 'due'
-            WHEN NOT EXISTS (SELECT FROM task_inputs i WHERE i.event_id = e.id
-                                AND i.generation_id = :generation_id) THEN 'due'
-            ELSE (
+            WHEN i.done THEN 'done'
+            ELSE coalesce((
                 SELECT CASE WHEN bool_or(t.status IN ('Failed', 'Canceled')
                                          AND t.next_retry_at IS NULL) THEN 'due'
-                            WHEN bool_or(t.status <> 'Completed') THEN 'under_way' ELSE 'done' END
-                  FROM (SELECT i.task_id FROM task_inputs i WHERE i.event_id = e.id
-                           AND i.generation_id = :generation_id) given
-                  JOIN tasks t ON t.id = given.task_id OR t.part_of = given.task_id) END AS state
-  FROM events e WHERE e.id = ANY(:event_ids);
+                            WHEN bool_or(t.status <> 'Completed') THEN 'under_way'
+                            WHEN bool_or(t.id = i.task_id) THEN 'done' END
+                  FROM tasks t WHERE t.id = i.task_id OR t.part_of = i.task_id), 'due') END AS state
+  FROM events e
+  LEFT JOIN task_inputs i ON i.event_id = e.id AND i.generation_id = :generation_id
+ WHERE e.id = ANY(:event_ids);
 
 -- name: let_hash!
 -- The statement that makes tasks joins what it just made with itself, which no index helps.
@@ -110,7 +98,7 @@ WITH given AS MATERIALIZED (
                'input_index', s.input_index, 'dataset_uuid', e.dataset_uuid,
                'dataset_version', e.dataset_version, 'cursor', e.cursor,
                'partition_key', e.partition_key, 'start', e.range_start, 'end', e.range_end,
-               'invalidation', :invalidation_id::uuid))
+               'invalidation', :invalidation_id::uuid, 'replaces', true))
            || CASE WHEN s.filter IS NULL THEN '{}' ELSE jsonb_build_object('where', s.filter) END
                AS input
       FROM events e

@@ -6,13 +6,14 @@
 -- not, which are in a task that has not ended or ended badly, and since when the oldest of those is
 -- there. Whether an event was given is a lookup of its own for each, never a join with all that was.
 WITH subscribed AS MATERIALIZED (
-    SELECT s.generation_id, s.dataset_version, g.created_at, bool_and(s.held) AS held,
+    SELECT s.generation_id, s.dataset_version, g.position, bool_and(s.held) AS held,
            bool_or(j.execution_strategy IS DISTINCT FROM 'PerPartition') AS takes_cursors
       FROM subscriptions s
       JOIN jobs j ON j.id = s.job_id
-      JOIN generations g ON g.id = s.generation_id
+      JOIN generation_inputs g ON g.generation_id = s.generation_id
+                              AND g.dataset_version = s.dataset_version
      WHERE s.generation_id = ANY(:generation_ids)
-     GROUP BY s.generation_id, s.dataset_version, g.created_at
+     GROUP BY s.generation_id, s.dataset_version, g.position
 ), alive AS MATERIALIZED (
     -- As text: the index by generation has all that ever ended, and is no way to find what lives.
     -- A part counts as the task that was given the event.
@@ -51,7 +52,7 @@ WITH subscribed AS MATERIALIZED (
                        SELECT event_id, task_id FROM task_inputs
                         WHERE event_id = e.id AND generation_id = s.generation_id OFFSET 0) i ON true
                  WHERE (s.takes_cursors OR e.partition_key IS NOT NULL)
-                   AND (e.invalidation_id IS NULL OR e.recorded_at >= s.created_at)) judged) c
+                   AND (e.invalidation_id IS NULL OR e.position > s.position)) judged) c
 ), inputs AS MATERIALIZED (
     SELECT generation_id, sum(current)::bigint AS current, sum(not_given)::bigint AS not_given,
            sum(held)::bigint AS held, sum(not_routed)::bigint AS not_routed,

@@ -13,7 +13,6 @@ from psycopg.types.json import Jsonb
 from trace_platform.domain.errors import StaleFence
 from trace_platform.domain.fence import Fence
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
-from trace_platform.state import appends, reads
 
 _sql = load_queries(__file__)
 
@@ -54,35 +53,7 @@ async def claim(
         claimed += found
         if not found or not found[0]["more"]:
             break
-    await _read_what_is_current(tx, claimed)
-    await appends.pin(tx, claimed)
     return claimed
-
-
-async def _read_what_is_current(tx: Tx, claimed: Sequence[Row]) -> None:
-    """A dataset of another DAG may have been rebuilt, or rolled back, since a task was made: what
-    is current is read, or its results would be those of a version that gave way."""
-    generations = list({task["generation_id"] for task in claimed})
-    rows = await _sql.input_versions(tx, generation_ids=generations) if claimed else []
-    now = {
-        (row["generation_id"], row["input_index"]): {
-            "dataset_uuid": str(row["dataset_uuid"]),
-            "dataset_version": str(row["dataset_version"]),
-        }
-        for row in rows
-    }
-    before = {task["id"]: task["inputs"] for task in claimed}
-    await reads.add(tx, claimed)
-    for task in claimed:
-        read: dict[Any, dict[str, Any]] = {}
-        for given in task["inputs"]:
-            place = (task["generation_id"], given.get("input_index"))
-            about = (given.get("partition_key"), given.get("cursor"), given.get("invalidation"))
-            # Of one partition in two versions the last counts.
-            read[*place, *about] = given | now.get(place, {})
-        task["inputs"] = list(read.values())
-        if task["inputs"] != before[task["id"]]:
-            await _sql.set_inputs(tx, id=task["id"], inputs=Jsonb(task["inputs"]))
 
 
 async def get(tx: Tx, task_id: UUID) -> Row | None:

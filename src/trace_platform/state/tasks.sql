@@ -63,6 +63,12 @@ WITH RECURSIVE waiting AS (
            reaped_at = NULL, next_retry_at = NULL, progress = NULL, error_code = NULL,
            error_message = NULL, absorbs = NULL, drain_requested_at = NULL,
            started_at = clock_timestamp(), worker_id = (:worker_ids::text[])[array_position((SELECT ids FROM chosen), t.id)],
+           -- How far each input is: whatever this attempt reads, it reads that and all before it.
+           inputs = (SELECT coalesce(jsonb_agg(i.given || jsonb_build_object(
+                                'read_at', (SELECT v.position FROM dataset_versions v
+                                             WHERE v.version = (i.given->>'dataset_version')::uuid))
+                                ORDER BY i.n), '[]')
+                       FROM jsonb_array_elements(t.inputs) WITH ORDINALITY AS i (given, n)),
            -- The generations that this attempt writes: its commit may touch no other.
            outputs = (SELECT coalesce(jsonb_agg(jsonb_build_object(
                                  'output_index', d.output_index,
@@ -96,14 +102,6 @@ WITH RECURSIVE waiting AS (
     SELECT id, attempt, lease_token, worker_id FROM claimed
 )
 SELECT c.*, (SELECT bool_or(look < room) FROM free) AS more FROM claimed c ORDER BY place;
-
--- name: input_versions
--- Which version of each input a generation reads now.
-SELECT generation_id, input_index, dataset_uuid, dataset_version FROM subscriptions
- WHERE generation_id = ANY(:generation_ids);
-
--- name: set_inputs!
-UPDATE tasks SET inputs = :inputs WHERE id = :id;
 
 -- name: get_task^
 SELECT t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.timeout_seconds,

@@ -1,0 +1,166 @@
+"""⑦ What an attempt staged takes the place of what is there, unless that had read more.
+
+The current partitions of a generation never overlap. An attempt replaces what lies within the range
+that it read; where it would cut a partition, or what is there had read a change that it had not,
+another attempt of the task reads what is current and does the whole of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from trace_platform.dispatcher.record_events import Generation
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.errors import CommitOvertaken, PartitionOverlap
+from trace_platform.domain.freshness import (
+    Change,
+    Partition,
+    Read,
+    is_older,
+    left_of,
+    overlap,
+    reads_of,
+)
+from trace_platform.domain.merge_ranges import gaps
+from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.state import appends, datasets, partitions, reads, tasks
+from trace_platform.state.partitions import Committed
+from trace_platform.wire.manifest import Manifest
+from trace_platform.wire.task import OutputCommit
+
+# The manifest of files; None for a table, which has none.
+Verified = list[tuple[OutputCommit, Manifest | None]]
+Commits = Mapping[tuple[Generation, str], Committed]
+
+
+async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
+    """What was committed; a partition that others hold by now is not among it, and noted.
+
+    The caller holds the task's fence in this transaction. Raise CommitOvertaken when another
+    attempt has to read what is current, PartitionOverlap when a partition that no range woke would
+    cut one that is there, IncompatibleSchema when the generation cannot have its columns.
+    """
+    # All of them at once and in one order: two commits never wait for each other in a circle, and
+    # what one transaction commits is there at one moment.
+    pinned = sorted(UUID(output["dataset_version"]) for output in task["outputs"])
+    known, moment = await datasets.lock_generations(tx, pinned)
+    await _refuse_obsolete(tx, task)
+    committed: dict[tuple[Generation, str], Committed] = {}
+    for output, manifest in verified:
+        if manifest is None:
+            await datasets.advance_cursor(tx, output)
+            continue
+        covered = await _covered(tx, task, output, manifest)
+        if covered is not None:
+            await tasks.note(tx, task, f"covered by {covered}")
+            continue
+        await datasets.widen_columns(tx, known[output.dataset_version], manifest)
+        made_of = reads_of(task["inputs"])
+        made = await partitions.replace(tx, output, manifest, task, made_of, moment)
+        committed[(output.dataset_uuid, output.dataset_version), manifest.partition_key] = made
+    return committed
+
+
+async def _refuse_obsolete(tx: Tx, task: Row) -> None:
+    """What it read of another DAG may have given way to another version meanwhile."""
+    now = await reads.versions(tx, [task["generation_id"]])
+    for given in _wakes(task):
+        version = now.get((task["generation_id"], given["input_index"]))
+        if version is not None and version["dataset_version"] != given["dataset_version"]:
+            raise CommitOvertaken(
+                f"input {given['input_index']} is another version of its dataset by now",
+                hint="another attempt reads the one that is current",
+            )
+
+
+async def _covered(tx: Tx, task: Row, output: OutputCommit, manifest: Manifest) -> str | None:
+    """Which partitions hold all that this one could add; None when it is to take its place."""
+    pinned = next(o for o in task["outputs"] if o["output_index"] == output.output_index)
+    span = _span(manifest)
+    if span is None:
+        current = await partitions.of_key(tx, output.dataset_version, manifest.partition_key)
+    else:
+        current = await partitions.within(tx, output.dataset_version, span)
+    if pinned.get("append") is not None:
+        await _check_base(tx, task, pinned, manifest)
+        _refuse_overlap(span, current, manifest)
+        return None
+    if current and _adds_nothing(task, span, current):
+        return ", ".join(partition.key for partition in current[:3])
+    _refuse_older(task, span, current, manifest)
+    return None
+
+
+def _adds_nothing(task: Row, span: BlockRange | None, current: Sequence[Partition]) -> bool:
+    """Whether all that woke the task was read by whoever made what is there."""
+    changes = [Change.of(given) for given in _wakes(task)]
+    if not changes:
+        return False
+    if span is None:
+        return all(current[0].holds_key(change) for change in changes)
+    if any(change.span is None for change in changes):
+        return False
+    parts = [replace(c, span=part) for c in changes if (part := overlap(c.span, span))]
+    return bool(parts) and not any(left_of(part, [current]) for part in parts)
+
+
+def _refuse_older(
+    task: Row, span: BlockRange | None, current: Sequence[Partition], manifest: Manifest
+) -> None:
+    ours = reads_of(task["inputs"])
+    for partition in current:
+        if is_older(ours, partition.made_of):
+            raise CommitOvertaken(
+                f"partition {partition.key} was made of a newer state of the inputs",
+                hint="another attempt reads what is current",
+            )
+    ranges = [r.span for r in _woken_reads(task, ours) if r.span is not None]
+    if span is None or not current:
+        return
+    if not ranges:
+        _refuse_overlap(span, current, manifest)
+    for partition in current:
+        assert partition.span is not None, "a partition with a key is not within a range"
+        if any(gaps(partition.span, [span])) or any(gaps(partition.span, ranges)):
+            raise CommitOvertaken(
+                f"partition {partition.key} is there, and not all of it was read",
+                hint="another attempt does all of it",
+            )
+
+
+def _refuse_overlap(
+    span: BlockRange | None, current: Sequence[Partition], manifest: Manifest
+) -> None:
+    for partition in current:
+        if span is not None and partition.span is not None and any(gaps(partition.span, [span])):
+            raise PartitionOverlap(
+                f"partition {manifest.partition_key} overlaps {partition.key}, which is committed",
+                hint="commit ranges that are equal to, larger than or clear of the committed ones",
+            )
+
+
+async def _check_base(tx: Tx, task: Row, pinned: dict[str, Any], manifest: Manifest) -> None:
+    if not await appends.is_current(tx, task, pinned):
+        raise CommitOvertaken(
+            f"rows were committed where partition {manifest.partition_key} is to be added",
+            hint="another attempt reads them and adds its own",
+        )
+
+
+def _wakes(task: Row) -> list[dict[str, Any]]:
+    return [given for given in task["inputs"] if given.get("trigger", True)]
+
+
+def _woken_reads(task: Row, ours: Sequence[Read]) -> list[Read]:
+    """Of what was read, the inputs that woke the task."""
+    indexes = {given["input_index"] for given in _wakes(task)}
+    return [read for read in ours if read.input_index in indexes]
+
+
+def _span(manifest: Manifest) -> BlockRange | None:
+    if manifest.start is None or manifest.end is None:
+        return None
+    return BlockRange(manifest.start, manifest.end)

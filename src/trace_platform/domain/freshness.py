@@ -1,0 +1,160 @@
+"""What "up to date" means: a partition holds a change when the attempt that made it had read it.
+
+Every change of a generation of a dataset has a position, and an attempt knows from its claim up to
+which position it reads each input. Nothing here looks at a clock, or at who was committed first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.merge_ranges import gaps, merge_ranges
+
+# An input of a task as it is stored: a part of a version of a dataset.
+Given = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What an attempt had read of one input: the version, the part, and all changes up to here."""
+
+    input_index: int
+    version: str
+    position: int
+    # None: no range, but the partition of a key, or all of it.
+    span: BlockRange | None = None
+    key: str | None = None
+
+    @classmethod
+    def of(cls, stored: Given) -> Read:
+        start = stored.get("start")
+        span = None if start is None else BlockRange(start, stored["end"])
+        return cls(stored["input"], stored["version"], stored["position"], span, stored.get("key"))
+
+    def stored(self) -> Given:
+        part: Given = {}
+        if self.span is not None:
+            part = {"start": self.span.start, "end": self.span.end}
+        elif self.key is not None:
+            part = {"key": self.key}
+        own = {"input": self.input_index, "version": self.version, "position": self.position}
+        return own | part
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a task was made for: a part of an input that changed, at this position of its version.
+
+    None: it is to be done whatever was read before. Zero: it was only said to be there, and any
+    reading of it will do.
+    """
+
+    input_index: int
+    version: str
+    changed_at: int | None
+    span: BlockRange | None = None
+    key: str | None = None
+
+    @classmethod
+    def of(cls, given: Given) -> Change:
+        return cls(
+            given["input_index"],
+            given["dataset_version"],
+            given.get("changed_at"),
+            range_of(given),
+            given.get("partition_key"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One that is current: its range, and what the attempt that made it had read."""
+
+    key: str
+    span: BlockRange | None
+    made_of: tuple[Read, ...]
+
+    def held(self, change: Change) -> list[BlockRange]:
+        """The parts of the change's range that were read here after it happened."""
+        if self.span is None or change.span is None:
+            return []
+        own = overlap(self.span, change.span)
+        parts = [overlap(own, read.span) for read in self.made_of if is_after(read, change)]
+        return [part for part in parts if part is not None]
+
+    def holds_key(self, change: Change) -> bool:
+        """Whether all of a change that has no range was read here after it happened."""
+        return any(
+            is_after(read, change) and read.span is None and read.key in (None, change.key)
+            for read in self.made_of
+        )
+
+
+def is_after(read: Read, change: Change) -> bool:
+    """Whether whoever read this had the change before it, as far as their parts overlap."""
+    same = (read.input_index, read.version) == (change.input_index, change.version)
+    return same and change.changed_at is not None and read.position >= change.changed_at
+
+
+def is_older(ours: Iterable[Read], theirs: Iterable[Read]) -> bool:
+    """Whether they had read a change of an input that we had not."""
+    known = {(read.input_index, read.version): read.position for read in ours}
+    return any(
+        known.get((read.input_index, read.version), read.position) < read.position
+        for read in theirs
+    )
+
+
+def reads_of(inputs: Sequence[Given]) -> list[Read]:
+    """What an attempt with these inputs reads; of one version ranges that touch are one."""
+    ranges: dict[tuple[int, str, int], list[BlockRange]] = {}
+    others: dict[Read, None] = {}
+    for given in inputs:
+        source = (given["input_index"], given["dataset_version"], given.get("read_at") or 0)
+        if (span := range_of(given)) is not None:
+            ranges.setdefault(source, []).append(span)
+        else:
+            others[Read(*source, key=given.get("partition_key"))] = None
+    merged = [
+        Read(*source, span=each.span)
+        for source, spans in ranges.items()
+        for each in merge_ranges(spans)
+    ]
+    return [*merged, *others]
+
+
+def left_of(change: Change, outputs: Sequence[Sequence[Partition]]) -> list[BlockRange]:
+    """The parts of a change's range that some output does not hold yet."""
+    assert change.span is not None, "only ranges have parts"
+    if not outputs:
+        return [change.span]
+    return [
+        part
+        for partitions in outputs
+        for part in gaps(change.span, [held for p in partitions for held in p.held(change)])
+    ]
+
+
+def widened(span: BlockRange, partitions: Iterable[Partition]) -> BlockRange:
+    """The range with all of each partition that it cuts: a partition is replaced as a whole."""
+    cut = [p.span for p in partitions if p.span is not None and overlap(p.span, span) is not None]
+    return hull([span, *cut])
+
+
+def hull(spans: Sequence[BlockRange]) -> BlockRange:
+    return BlockRange(min(s.start for s in spans), max(s.end for s in spans))
+
+
+def overlap(one: BlockRange | None, other: BlockRange | None) -> BlockRange | None:
+    if one is None or other is None:
+        return None
+    start, end = max(one.start, other.start), min(one.end, other.end)
+    return BlockRange(start, end) if start <= end else None
+
+
+def range_of(given: Given) -> BlockRange | None:
+    start = given.get("start")
+    return None if start is None else BlockRange(start, given["end"])

@@ -1,0 +1,99 @@
+"""Current partitions: what is there of a range or a key, what it was made of, what replaces it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.freshness import Partition, Read
+from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.wire.manifest import Manifest
+from trace_platform.wire.task import OutputCommit
+
+_sql = load_queries(__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A materialisation, and whether rows that were current gave way to it."""
+
+    id: UUID
+    replaces: bool
+
+
+async def touched(tx: Tx, asked: Sequence[tuple[int, UUID, BlockRange]]) -> list[int]:
+    """Of ranges of versions, each with a number: the numbers of those in which something is."""
+    if not asked:
+        return []
+    rows = await _sql.touched(
+        tx,
+        ns=[n for n, _, _ in asked],
+        versions=[version for _, version, _ in asked],
+        starts=[span.start for _, _, span in asked],
+        ends=[span.end for _, _, span in asked],
+    )
+    return [row["n"] for row in rows]
+
+
+async def within(tx: Tx, version: UUID, span: BlockRange) -> list[Partition]:
+    """Those of which some is in the range, in order."""
+    rows = await _sql.within(tx, version=version, start=span.start, end=span.end)
+    return [_partition(row) for row in rows]
+
+
+async def of_key(tx: Tx, version: UUID, key: str) -> list[Partition]:
+    return [_partition(row) for row in await _sql.of_key(tx, version=version, key=key)]
+
+
+async def replace(
+    tx: Tx,
+    output: OutputCommit,
+    manifest: Manifest,
+    task: Row,
+    made_of: Sequence[Read],
+    moment: datetime,
+) -> Committed:
+    """Point at the staged files, in the place of what lies within their range or has their key.
+
+    What gives way does so at the moment at which its successor is there: whoever asks what was
+    current at any moment finds one of them.
+    """
+    version, span = output.dataset_version, {"start": manifest.start, "end": manifest.end}
+    gone: int
+    if manifest.start is None:
+        gone = await _sql.supersede_key(
+            tx, version=version, key=manifest.partition_key, moment=moment
+        )
+    else:
+        gone = await _sql.supersede_within(tx, version=version, **span, moment=moment)
+    made: UUID = await _sql.insert(
+        tx,
+        **span,
+        version=version,
+        key=manifest.partition_key,
+        dataset_uuid=output.dataset_uuid,
+        location=output.location,
+        files=Jsonb([file.model_dump() for file in manifest.files]),
+        row_count=manifest.rows,
+        byte_count=manifest.bytes,
+        schema_hash=manifest.schema_hash,
+        task_id=task["id"],
+        attempt=task["attempt"],
+        made_of=Jsonb([read.stored() for read in made_of]),
+        moment=moment,
+    )
+    return Committed(made, replaces=bool(gone))
+
+
+def _partition(row: Row) -> Partition:
+    start = row["range_start"]
+    return Partition(
+        key=row["partition_key"],
+        span=None if start is None else BlockRange(start, row["range_end"]),
+        made_of=tuple(Read.of(each) for each in row["made_of"]),
+    )
