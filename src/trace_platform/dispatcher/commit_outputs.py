@@ -18,7 +18,6 @@ from trace_platform.domain.errors import CommitOvertaken, PartitionOverlap
 from trace_platform.domain.freshness import (
     Change,
     Partition,
-    Read,
     is_older,
     left_of,
     overlap,
@@ -117,14 +116,22 @@ def _refuse_older(
                 f"partition {partition.key} was made of a newer state of the inputs",
                 hint="another attempt reads what is current",
             )
-    ranges = [r.span for r in _woken_reads(task, ours) if r.span is not None]
+    indexes = {given["input_index"] for given in _wakes(task)}
+    ranges = [r.span for r in ours if r.input_index in indexes and r.span is not None]
     if span is None or not current:
         return
     if not ranges:
         _refuse_overlap(span, current, manifest)
+        return
     for partition in current:
         assert partition.span is not None, "a partition with a key is not within a range"
-        if any(gaps(partition.span, [span])) or any(gaps(partition.span, ranges)):
+        read = [
+            part
+            for r in partition.made_of
+            if r.input_index in indexes and (part := overlap(r.span, partition.span))
+        ]
+        unread = any(any(gaps(part, ranges)) for part in read or [partition.span])
+        if unread or any(gaps(partition.span, [span])):
             raise CommitOvertaken(
                 f"partition {partition.key} is there, and not all of it was read",
                 hint="another attempt does all of it",
@@ -152,12 +159,6 @@ async def _check_base(tx: Tx, task: Row, pinned: dict[str, Any], manifest: Manif
 
 def _wakes(task: Row) -> list[dict[str, Any]]:
     return [given for given in task["inputs"] if given.get("trigger", True)]
-
-
-def _woken_reads(task: Row, ours: Sequence[Read]) -> list[Read]:
-    """Of what was read, the inputs that woke the task."""
-    indexes = {given["input_index"] for given in _wakes(task)}
-    return [read for read in ours if read.input_index in indexes]
 
 
 def _span(manifest: Manifest) -> BlockRange | None:

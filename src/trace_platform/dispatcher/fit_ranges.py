@@ -1,116 +1,170 @@
-"""④ The range of a task that starts is fitted to what its job has committed.
+"""④ The ranges of a task that starts are fitted to what its job has committed.
 
-What others have read since the change is not done again. A partition that the range cuts is done as
-a whole, for it is replaced as a whole. A task of several ranges, which become one partition, reads
-what is committed between them, too.
+What others have read since the change is not done again. A partition that a range cuts is done as a
+whole, for it is replaced as a whole. Of several ranges that others' partitions lie between, one
+group stays with the task and each of the others gets one of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.freshness import (
-    Change,
-    Partition,
-    hull,
-    left_of,
-    overlap,
-    range_of,
-    widened,
-)
-from trace_platform.domain.merge_ranges import gaps
+from trace_platform.domain.freshness import Change, Partition, hull, left_of, overlap, range_of
+from trace_platform.domain.merge_ranges import merge_ranges
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import partitions
+from trace_platform.state import partitions, tasks
 
 Given = dict[str, Any]
+# By input, the ranges of it that are read.
+Ranges = dict[int, list[BlockRange]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ranged:
-    """A task that is woken by ranges and has outputs: what it could have to take into account."""
+class Whole:
+    """What is read together: the ranges, and the one that they and all that they cut lie in."""
 
-    task: Row
-    given: list[Given]
-
-    @property
-    def span(self) -> BlockRange:
-        return hull([span for each in self.given if (span := range_of(each))])
-
-    @property
-    def versions(self) -> list[UUID]:
-        return [UUID(output["dataset_version"]) for output in self.task["outputs"]]
-
-    @property
-    def changes(self) -> list[Change]:
-        """What is appended to is never taken for done: its rows come from more than one reading."""
-        found = [Change.of(each) for each in self.given]
-        appends = self.task["append"] is not None
-        return [replace(each, changed_at=None) for each in found] if appends else found
+    span: BlockRange
+    ranges: Ranges
 
 
 async def fit_ranges(tx: Tx, claimed: Sequence[Row]) -> None:
     """In place, before what is only read is added."""
-    ranged = [Ranged(task, given) for task in claimed if (given := _ranges(task))]
-    for each in await _touching(tx, ranged):
-        await _fit(tx, each)
+    ranged = [task for task in claimed if _is_ranged(task)]
+    asked = [
+        (n, version, hull(_spans(task["inputs"])))
+        for n, task in enumerate(ranged)
+        for version in _versions(task)
+    ]
+    # Where nothing is committed, which is the rule, there is nothing to fit.
+    for n in await partitions.touched(tx, asked):
+        await _fit(tx, ranged[n])
 
 
-def _ranges(task: Row) -> list[Given]:
-    """The inputs, where all of them are ranges and the task has something to write."""
+def _is_ranged(task: Row) -> bool:
+    """Whether all that woke it is ranges, and it has something to write."""
     given: list[Given] = task["inputs"]
-    ranged = bool(task["outputs"]) and all("start" in each for each in given)
-    return given if ranged else []
+    return bool(task["outputs"] and given) and all("start" in each for each in given)
 
 
-async def _touching(tx: Tx, ranged: Sequence[Ranged]) -> list[Ranged]:
-    """Those in whose range something is committed."""
-    asked = [(n, version, each.span) for n, each in enumerate(ranged) for version in each.versions]
-    return [ranged[n] for n in await partitions.touched(tx, asked)]
-
-
-async def _fit(tx: Tx, ranged: Ranged) -> None:
-    current = await _current(tx, ranged, ranged.span)
-    left = [part for change in ranged.changes for part in left_of(change, current)]
+async def _fit(tx: Tx, task: Row) -> None:
+    left = [part for change in _changes(task) for part in await _left(tx, task, change)]
     if not left:
-        # Its commit says that nothing is left of it.
+        # Its commit says that others hold all of it.
         return
-    span = hull(left) if len(ranged.given) == 1 else ranged.span
-    while (wider := widened(span, _all(current))) != span:
+    wholes = [await _whole(tx, task, merged.span) for merged in merge_ranges(left)]
+    first, *others = await _groups(tx, task, _joined(wholes))
+    given = task["inputs"]
+    task["inputs"] = _inputs(given, first)
+    if others:
+        await tasks.split(tx, task["id"], [_inputs(given, group) for group in others])
+
+
+def _changes(task: Row) -> list[Change]:
+    """What is appended to is never taken for done: its rows come from more than one reading."""
+    found = [Change.of(given) for given in task["inputs"]]
+    return found if task["append"] is None else [replace(c, changed_at=None) for c in found]
+
+
+async def _left(tx: Tx, task: Row, change: Change) -> list[BlockRange]:
+    """What of a change is still to be read, as one range."""
+    assert change.span is not None, "only ranges are fitted"
+    left = left_of(change, await _current(tx, task, change.span))
+    return [hull(left)] if left else []
+
+
+async def _whole(tx: Tx, task: Row, span: BlockRange) -> Whole:
+    """The range with all of each partition that it cuts, as their makers read it."""
+    own = {given["input_index"] for given in task["inputs"]}
+    ranges: Ranges = {index: [span] for index in _woken(task["inputs"], span) or own}
+    while True:
+        current = [each for output in await _current(tx, task, span) for each in output]
+        wider = hull([span, *(each.span for each in current if each.span is not None)])
+        for index, read in _read_by(current, own):
+            ranges.setdefault(index, []).append(read)
+        if wider == span:
+            return Whole(span, ranges)
         # Of another output it may cut others now.
-        span, current = wider, await _current(tx, ranged, wider)
-    if len(ranged.given) == 1:
-        ranged.task["inputs"] = [_of_span(ranged.given[0], span)]
-    else:
-        ranged.task["inputs"] = [*ranged.given, *_between(ranged, span, _all(current))]
+        span = wider
 
 
-async def _current(tx: Tx, ranged: Ranged, span: BlockRange) -> list[list[Partition]]:
-    return [await partitions.within(tx, version, span) for version in ranged.versions]
+def _read_by(current: Iterable[Partition], own: set[int]) -> Iterator[tuple[int, BlockRange]]:
+    """What these partitions hold, by input; all of one that does not say what it was made of."""
+    for each in current:
+        assert each.span is not None, "only ranges are fitted"
+        parts = [
+            (read.input_index, part)
+            for read in each.made_of
+            if read.input_index in own and (part := overlap(read.span, each.span))
+        ]
+        yield from parts or [(index, each.span) for index in own]
 
 
-def _all(current: Sequence[Sequence[Partition]]) -> list[Partition]:
-    return [partition for output in current for partition in output]
+def _joined(wholes: Sequence[Whole]) -> list[Whole]:
+    """In order; those that overlap or touch are one."""
+    return [
+        _one(wholes[n] for n in merged.members)
+        for merged in merge_ranges([whole.span for whole in wholes])
+    ]
 
 
-def _between(ranged: Ranged, span: BlockRange, current: Sequence[Partition]) -> list[Given]:
-    """What is committed in the range and in none of the task's own: read as its makers read it."""
-    known = {each["input_index"]: each for each in reversed(ranged.given)}
-    own = [change.span for change in ranged.changes if change.span is not None]
-    found: dict[tuple[int, BlockRange], Given] = {}
-    for partition in current:
-        for gap in gaps(overlap(partition.span, span) or span, own):
-            for index in _read_by(partition, gap) or known:
-                found[index, gap] = _of_span(known.get(index, ranged.given[0]), gap)
-    return list(found.values())
+def _one(wholes: Iterable[Whole]) -> Whole:
+    together = list(wholes)
+    ranges: Ranges = {}
+    for whole in together:
+        for index, read in whole.ranges.items():
+            ranges.setdefault(index, []).extend(read)
+    return Whole(hull([whole.span for whole in together]), ranges)
 
 
-def _read_by(partition: Partition, gap: BlockRange) -> set[int]:
-    return {read.input_index for read in partition.made_of if overlap(read.span, gap)}
+async def _groups(tx: Tx, task: Row, wholes: Sequence[Whole]) -> list[Whole]:
+    """Those that nothing which is committed lies between: one partition may hold them."""
+    groups = [wholes[0]]
+    for following in wholes[1:]:
+        gap = BlockRange(groups[-1].span.end + 1, following.span.start - 1)
+        if await partitions.touched(tx, [(0, version, gap) for version in _versions(task)]):
+            groups.append(following)
+        else:
+            groups[-1] = _one([groups[-1], following])
+    return groups
 
 
-def _of_span(given: Given, span: BlockRange) -> Given:
-    return given | {"partition_key": span.key, "start": span.start, "end": span.end}
+def _inputs(given: Sequence[Given], whole: Whole) -> list[Given]:
+    return [
+        _input(given, index, merged.span)
+        for index, ranges in sorted(whole.ranges.items())
+        for merged in merge_ranges(ranges)
+    ]
+
+
+def _input(given: Sequence[Given], index: int, span: BlockRange) -> Given:
+    """A range of an input, for all that woke the task in it: as new as the newest of that."""
+    own = [each for each in given if each["input_index"] == index]
+    wakes = [each for each in own if overlap(range_of(each), span)]
+    facts: Given = {"partition_key": span.key, "start": span.start, "end": span.end}
+    if all("changed_at" in each for each in wakes):
+        facts["changed_at"] = max((each["changed_at"] for each in wakes), default=0)
+    for name in ("invalidation", "replaces"):
+        if found := [each[name] for each in wakes if name in each]:
+            facts[name] = found[0]
+    kept = {k: v for k, v in own[0].items() if k not in ("changed_at", "invalidation", "replaces")}
+    return kept | facts
+
+
+def _woken(given: Sequence[Given], span: BlockRange) -> set[int]:
+    return {each["input_index"] for each in given if overlap(range_of(each), span)}
+
+
+def _spans(given: Sequence[Given]) -> list[BlockRange]:
+    return [span for each in given if (span := range_of(each)) is not None]
+
+
+def _versions(task: Row) -> list[UUID]:
+    return [UUID(output["dataset_version"]) for output in task["outputs"]]
+
+
+async def _current(tx: Tx, task: Row, span: BlockRange) -> list[list[Partition]]:
+    return [await partitions.within(tx, version, span) for version in _versions(task)]

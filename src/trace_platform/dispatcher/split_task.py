@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import BadInput
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import tasks
@@ -25,7 +26,16 @@ def check_split(task: Row, parts: Sequence[Span]) -> None:
 
 async def split_task(tx: Tx, task: Row, parts: Sequence[Span]) -> None:
     """In the transaction that ends it, after `check_split`."""
-    await tasks.split(tx, task["id"], _woken(task)[0], [(part.start, part.end) for part in parts])
+    given = _woken(task)[0]
+    spans = [BlockRange(part.start, part.end) for part in parts]
+    await tasks.split(
+        tx,
+        task["id"],
+        [
+            [given | {"partition_key": span.key, "start": span.start, "end": span.end}]
+            for span in spans
+        ],
+    )
 
 
 def _woken(task: Row) -> list[dict[str, Any]]:

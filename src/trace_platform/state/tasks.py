@@ -233,14 +233,6 @@ def _errors(endings: Sequence[Ending]) -> dict[str, list[Any]]:
     }
 
 
-async def split(
-    tx: Tx, task_id: UUID, given: dict[str, Any], parts: Sequence[tuple[int, int]]
-) -> None:
-    """Tasks in the place of this one, each for a part of its input's range."""
-    await _sql.split(
-        tx,
-        task_id=task_id,
-        input=Jsonb(given),
-        starts=[start for start, _ in parts],
-        ends=[end for _, end in parts],
-    )
+async def split(tx: Tx, task_id: UUID, parts: Sequence[list[dict[str, Any]]]) -> None:
+    """Tasks beside this one or in its place, each with these inputs of it."""
+    await _sql.split(tx, task_id=task_id, inputs=[Jsonb(inputs) for inputs in parts])

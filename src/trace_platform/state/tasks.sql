@@ -437,21 +437,19 @@ SELECT j.name AS job_name,
  GROUP BY 1, 2;
 
 -- name: split
--- A task for each part of the only range that woke this one. They stand for it: what was said to be
--- invalid waits for all of them, and the memo still points at the first of all, whose parts they are.
+-- A task for each part of what woke this one. They stand for it: what was said to be invalid waits
+-- for all of them, and the memo still points at the first of all, whose parts they are.
 WITH whole AS MATERIALIZED (
     SELECT * FROM tasks WHERE id = :task_id
 ), parts AS MATERIALIZED (
-    SELECT * FROM unnest(:starts::bigint[], :ends::bigint[]) AS p (first, last)
+    SELECT * FROM unnest(:inputs::jsonb[]) WITH ORDINALITY AS p (inputs, n)
 ), made AS (
     INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs,
                        backfill_id, part_of)
-    SELECT w.org_id, w.job_id, w.generation_id, w.dedupe_key || '/' || p.first || '-' || p.last,
-           w.runtime, w.priority,
-           jsonb_build_array(:input::jsonb || jsonb_build_object(
-               'partition_key', p.first || '-' || p.last, 'start', p.first, 'end', p.last)),
-           w.backfill_id, coalesce(w.part_of, w.id)
-      FROM whole w CROSS JOIN parts p ORDER BY p.first
+    SELECT w.org_id, w.job_id, w.generation_id,
+           w.dedupe_key || '/' || w.attempt || ':' || (p.inputs->0->>'partition_key'),
+           w.runtime, w.priority, p.inputs, w.backfill_id, coalesce(w.part_of, w.id)
+      FROM whole w CROSS JOIN parts p ORDER BY p.n
         ON CONFLICT (generation_id, dedupe_key) DO NOTHING
     RETURNING id, job_id, runtime
 ), linked AS (

@@ -116,11 +116,12 @@ async def test_one_that_was_refused_before_completes_when_it_is_tried_again(
     assert said(plane)[-1] == ("Completed", "covered by 0-999")
 
 
-_INPUT = "UPDATE tasks SET inputs = jsonb_build_array({}) WHERE status = 'Running'"
+_INPUT = "UPDATE tasks SET inputs = jsonb_build_array({}) WHERE status = 'Queued'"
 _SPLIT = "FROM datasets d WHERE d.job_name = 'split'"
 CHANGES = {
-    "is to be done again": _INPUT.format('inputs->0 || \'{"invalidation": "some"}\''),
-    "has no range": _INPUT.format("inputs->0 #- '{start}' #- '{end}'"),
+    "is to be done again": _INPUT.format("inputs->0 - 'changed_at'"),
+        'inputs->0 || \'{"invalidation": "5f0c6a54-8d3b-4a4e-9a53-0f6a0f0a0b0c"}\''
+    ),
     "reads files": "INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key,"
     " location, files, row_count, byte_count, schema_hash)"
     f" SELECT d.uuid, d.current_version, 'any', '', '[]', 0, 0, '' {_SPLIT}",
@@ -130,7 +131,33 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-async def test_what_may_have_something_to_add_is_refused(plane: ControlPlane, change: str) -> None:
+async def test_what_may_have_something_to_add_does_the_whole_partition(
+    plane: ControlPlane, change: str
+) -> None:
+    await plane.deploy()
+    await plane.trigger(*WHOLE)
+    await work(plane)
+    (before,) = plane.sql("SELECT id FROM partition_versions")
+    await plane.trigger(*PART)
+    (split,) = await claims(plane)
+    if change.startswith("UPDATE tasks"):
+        await run(plane, split)
+        await plane.settle()
+        plane.sql(change)
+    else:
+        plane.sql(change)
+        await run(plane, split)
+    (ingest,) = await claims(plane)
+    assert span(ingest) == WHOLE
+    await run(plane, ingest)
+    assert committed(plane).count("0-999") == 1
+    gone = "SELECT id FROM partition_versions WHERE superseded_at IS NOT NULL"
+    assert plane.sql(gone) == [before]
+
+
+async def test_what_no_range_woke_is_refused_when_it_would_cut_a_partition(
+    plane: ControlPlane,
+) -> None:
     await plane.deploy()
     await plane.trigger(*WHOLE)
     await work(plane)
@@ -138,7 +165,7 @@ async def test_what_may_have_something_to_add_is_refused(plane: ControlPlane, ch
     (split,) = await claims(plane)
     await run(plane, split)
     (ingest,) = await claims(plane)
-    plane.sql(change)
+    plane.sql(_INPUT.format("inputs->0 #- '{start}' #- '{end}'").replace("Queued", "Running"))
     with pytest.raises(PartitionOverlap):
-        await run(plane, ingest)
+        await plane.complete(ingest, outputs=[stage(plane.me.store, ingest, 0, *PART)])
     assert committed(plane).count("0-999") == 1

@@ -23,12 +23,11 @@ from trace_platform.domain.errors import (
     Forbidden,
     InvalidManifest,
     NotFound,
-    PartitionOverlap,
     StaleFence,
     Unavailable,
 )
 from trace_platform.domain.fence import Fence
-from trace_platform.state import datasets, tasks
+from trace_platform.state import partitions, tasks
 from trace_platform.state.tasks import Ending
 from trace_platform.wire.manifest import MANIFEST_NAME, SUCCESS_NAME
 from trace_platform.wire.task import Claimed, CompleteRequest, EventsRequest, NotClaimed
@@ -417,13 +416,19 @@ async def test_a_partition_replaces_what_lies_within_it(plane: ControlPlane) -> 
     assert small != large
 
 
-async def test_a_partition_that_crosses_a_border_is_refused_whole(plane: ControlPlane) -> None:
+async def test_a_range_that_cuts_a_partition_is_given_all_of_it(plane: ControlPlane) -> None:
     await commit(plane, 0, 9)
-    for start, end in ((5, 14), (9, 12)):
-        before = plane.sql("SELECT * FROM partition_versions")
-        with pytest.raises(PartitionOverlap):
-            await commit(plane, start, end)
+    claimed = await plane.claimed(await plane.queued_ingest(5, 14))
+    (given,) = claimed.task.inputs
+    assert (given.partition_key, given.start, given.end) == ("0-14", 0, 14)
+    before = plane.sql("SELECT * FROM partition_versions")
+    for part in ((5, 14), (0, 15)):
+        with pytest.raises((CommitOvertaken, Forbidden)):
+            await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, *part)])
         assert plane.sql("SELECT * FROM partition_versions") == before
+    await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, 0, 14)])
+    current = "SELECT partition_key FROM partition_versions WHERE superseded_at IS NULL"
+    assert plane.sql(current) == [{"partition_key": "0-14"}]
 
 
 async def test_a_range_that_a_larger_one_overtook_ends_without_a_commit(
@@ -512,8 +517,7 @@ async def test_a_slow_older_attempt_does_not_replace_what_is_newer(plane: Contro
 
 async def test_an_attempt_that_was_overtaken_in_part_is_tried_again(plane: ControlPlane) -> None:
     older = await plane.claimed(await plane.queued_ingest(0, 19))
-    plane.sql("UPDATE tasks SET started_at = started_at - interval '1 min'")
-    plane.sql("UPDATE task_attempts SET started_at = started_at - interval '1 min'")
+    plane.sql("UPDATE dataset_versions SET position = position + 1")
     newer = await plane.claimed(await another_ingest(plane, 0, 9))
     await plane.complete(newer, outputs=[stage(plane.me.store, newer, 0, 0, 9)])
     with pytest.raises(CommitOvertaken) as caught:
@@ -528,8 +532,9 @@ async def another_ingest(plane: ControlPlane, start: int, end: int) -> UUID:
         "INSERT INTO tasks (id, org_id, job_id, generation_id, dedupe_key, runtime, priority,"
         " inputs) SELECT %s, org_id, job_id, generation_id, dedupe_key || '@again', runtime,"
         " priority,"
-        " jsonb_build_array((inputs->0) || jsonb_build_object('partition_key', %s::text,"
-        " 'start', %s::bigint, 'end', %s::bigint)) FROM tasks"
+        " jsonb_build_array((inputs->0) - 'changed_at'"
+        " || jsonb_build_object('partition_key', %s::text, 'start', %s::bigint, 'end', %s::bigint))"
+        " FROM tasks"
         " WHERE job_id = (SELECT id FROM jobs WHERE name = 'ingest') LIMIT 1",
         task_id,
         f"{start}-{end}",
@@ -549,7 +554,7 @@ async def test_an_outage_in_a_commit_is_no_failure_of_the_attempt(
         raise Unavailable("Postgres does not answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(datasets, "commit_partition", gone)
+        patched.setattr(partitions, "replace", gone)
         with pytest.raises(Unavailable):
             await plane.complete(claimed, outputs=[output])
     await plane.complete(claimed, outputs=[output])

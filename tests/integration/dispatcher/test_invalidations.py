@@ -24,6 +24,7 @@ from trace_platform.dispatcher.record_events import record_events
 from trace_platform.dispatcher.retry_task import retry_task
 from trace_platform.dispatcher.roll_back import roll_back
 from trace_platform.dispatcher.route_invalidations import route_invalidations
+from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import Conflict, Forbidden, StaleFence, UnknownDataset
 from trace_platform.wire.control import EmitRequest
 from trace_platform.wire.invalidation import InvalidateRequest, InvalidateResponse
@@ -413,7 +414,7 @@ async def test_ranges_that_are_passed_on_are_passed_on_again(plane: ControlPlane
         await plane.settle()
         (split,) = await take(plane)
         start, end = span(split)
-        chunks = [range_event(split, n, n + 9) for n in range(start, end + 1, 10)]
+        chunks = [range_event(split, c.start, c.end) for c in BlockRange(start, end).split(10)]
         await plane.complete(split, events=chunks)
         return await run_all(plane)
 

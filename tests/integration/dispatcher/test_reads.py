@@ -493,7 +493,8 @@ async def one_file(plane: ControlPlane, end: int) -> None:
         if task.task.job.name == "chunks":
             await plane.complete(task, events=[range_event(task, 0, end)])
         elif task.task.inputs[0].end == end:
-            await plane.complete(task, outputs=[stage(plane.me.store, task, 0, 0, end)])
+            start = task.task.inputs[0].start or 0
+            await plane.complete(task, outputs=[stage(plane.me.store, task, 0, start, end)])
         else:
             await plane.complete(task)
     await plane.settle()

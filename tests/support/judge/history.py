@@ -1,0 +1,149 @@
+"""What happens in a history, one action after the other, from a seed.
+
+An action means something in every situation: its numbers are taken modulo what there is, so that a
+history of which a part was left out can still be played.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tests.support.judge.shapes import REVISIONS, Shape
+from tests.support.judge.world import BLOCKS
+
+_CELL = 10
+_LONGEST = 30
+Args = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Action:
+    kind: str
+    args: Args = ()
+
+    def __str__(self) -> str:
+        return " ".join([self.kind, *map(str, self.args)])
+
+
+History = tuple[Action, ...]
+
+
+def parse(text: str) -> History:
+    """`trigger 0 9; claim 1 0; finish 0` as a history."""
+    said = [line.split("#")[0].split() for line in text.replace(";", "\n").splitlines()]
+    return tuple(Action(words[0], tuple(map(int, words[1:]))) for words in said if words)
+
+
+def _cell(rng: random.Random) -> Args:
+    start = _CELL * rng.randrange(BLOCKS // _CELL)
+    return start, start + _CELL - 1
+
+
+def _cells(rng: random.Random) -> Args:
+    first = rng.randrange(BLOCKS // _CELL - 1)
+    last = rng.randrange(first + 1, BLOCKS // _CELL)
+    return _CELL * first, _CELL * last + _CELL - 1
+
+
+def _some(rng: random.Random) -> Args:
+    start = rng.randrange(BLOCKS)
+    return start, min(BLOCKS - 1, start + rng.randrange(15))
+
+
+def _one(rng: random.Random) -> Args:
+    return (rng.randrange(8),)
+
+
+def _none(rng: random.Random) -> Args:
+    return ()
+
+
+def _claim(rng: random.Random) -> Args:
+    """How many, and whether each reads at once (bits)."""
+    return rng.choice((1, 1, 2, 8)), rng.choice((0, 1))
+
+
+def _of_job(rng: random.Random) -> Args:
+    return (rng.randrange(4), *_some(rng))
+
+
+def _backfill(rng: random.Random) -> Args:
+    return (rng.randrange(4), *rng.choice((_cells, _some))(rng), rng.randrange(2))
+
+
+def _edit(rng: random.Random) -> Args:
+    return rng.randrange(4), rng.choice(REVISIONS)
+
+
+@dataclass(frozen=True)
+class Kind:
+    weight: int
+    args: Callable[[random.Random], Args]
+    said: str
+
+
+KINDS: dict[str, Kind] = {
+    "trigger": Kind(8, _cell, "START END: the source emits a cell of ten blocks"),
+    "trigger_wide": Kind(3, _cells, "START END: it emits several cells as one range"),
+    "trigger_odd": Kind(3, _some, "START END: it emits any range"),
+    "reorg": Kind(
+        6, _some, "START END: a new fork; the follower invalidates what was emitted of it"
+    ),
+    "reorg_beyond": Kind(2, _some, "START END: a new fork; the follower invalidates all of it"),
+    "claim": Kind(12, _claim, "N EARLY: route; claim N tasks; with 1 they read at once"),
+    "finish": Kind(14, _one, "K: attempt K reads unless it has, and completes"),
+    "finish_twice": Kind(1, _one, "K: the same completion arrives twice"),
+    "fail": Kind(2, _one, "K: attempt K fails, and may be tried again"),
+    "fail_for_good": Kind(2, _one, "K: attempt K fails, and nothing helps"),
+    "split": Kind(1, _one, "K: attempt K asks for its range to be cut in two"),
+    "expire": Kind(2, _one, "K: the lease of attempt K expires; it may still report"),
+    "die": Kind(1, _one, "K: the lease of attempt K expires, and nothing is heard of it again"),
+    "heed": Kind(1, _one, "K: attempt K asks whether to stop, and does when it shall"),
+    "route": Kind(3, _none, "events and announcements are routed"),
+    "route_invalidations": Kind(5, _none, "invalidations become tasks"),
+    "close_invalidations": Kind(1, _none, "invalidations that nobody completes are closed"),
+    "invalidate": Kind(2, _of_job, "JOB START END: a person says that a job's output is wrong"),
+    "requeue": Kind(2, _none, "what failed is tried again"),
+    "pressure": Kind(3, _none, "queues are held against their limits"),
+    "cancel": Kind(1, _one, "K: a person cancels task K of those that have not ended"),
+    "retry": Kind(1, _one, "K: a person retries task K of those that failed or were canceled"),
+    "deploy": Kind(3, _edit, "JOB REVISION: a job is edited"),
+    "reset": Kind(1, lambda rng: (rng.choice(REVISIONS),), "ERA: the source begins anew"),
+    "advance_deploys": Kind(3, _none, "what is built may take over"),
+    "roll_back": Kind(1, _one, "DAG: the version before is active again"),
+    "backfill": Kind(1, _backfill, "JOB START END FORCE"),
+    "advance_backfills": Kind(1, _none, "backfills go on"),
+    "prune": Kind(1, _none, "everything that may be forgotten is"),
+    "reconcile": Kind(1, _none, "lost events are looked for"),
+    "purge": Kind(1, _one, "JOB: generations that nobody needs are deleted"),
+    "garbage": Kind(1, _none, "files that nobody committed are deleted"),
+    "work": Kind(3, _none, "everything is done until all is quiet"),
+    "mend": Kind(
+        2, _some, "START END: unseen, blocks were wrong; a forced backfill reads them anew"
+    ),
+    "write": Kind(12, _some, "START END: the source that runs writes this range as files"),
+}
+_ONLY_WRITERS = {"write"}
+_NOT_WRITERS = {"trigger", "trigger_wide", "trigger_odd", "reorg", "reorg_beyond", "mend"}
+
+
+def kinds_for(shape: Shape, only: Sequence[str] = (), without: Sequence[str] = ()) -> list[str]:
+    unknown = {*only, *without} - KINDS.keys()
+    if unknown:
+        raise ValueError(f"no kind of action: {', '.join(sorted(unknown))}")
+    hidden = {*without, *(_NOT_WRITERS if shape.writes else _ONLY_WRITERS)}
+    hidden |= set() if shape.mode else {"pressure"}
+    # What is dropped was not wanted any more: a backfill's task, too.
+    hidden |= {"mend"} if shape.mode == "drop_oldest" else set()
+    return [kind for kind in KINDS if kind not in hidden and (not only or kind in only)]
+
+
+def generate(shape: Shape, seed: int, kinds: Sequence[str]) -> History:
+    """The same for the same shape, seed and kinds, in every process."""
+    rng = random.Random(f"{shape.name}/{seed}")
+    length = rng.randint(4, _LONGEST)
+    weights = [KINDS[kind].weight for kind in kinds]
+    said = rng.choices(kinds, weights, k=length)
+    return tuple(Action(kind, KINDS[kind].args(rng)) for kind in said)

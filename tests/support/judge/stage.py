@@ -1,0 +1,206 @@
+"""Where histories are played: one control plane for all of a process, emptied between them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import structlog
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from tests.conftest import _STOP_WHEN_ORPHANED, PostgresServer, StateDsns, _clone
+from tests.support.control_plane import ControlPlane
+from tests.support.judge.content_operator import OPERATORS
+from tests.support.shared_data import shared_data
+from trace_platform.app import databases
+from trace_platform.app.home import Home
+from trace_platform.app.instance import open_instance
+from trace_platform.app.settings import Settings
+from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.publish_outbox import Publishing
+from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
+from trace_platform.drivers.lite.local_store import LocalStore
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Tx
+from trace_platform.operators import registry
+
+# Rows are deleted, which is quick for a few; what they leave behind is cleaned up now and then.
+_CLEANED_EVERY = 100
+_TABLES = """
+SELECT format('%I.%I', schemaname, relname) AS name FROM pg_stat_user_tables ORDER BY 1
+"""
+
+
+class MemoryBackedStore(LocalStore):
+    """On a file system that forgets everything at a power cut anyway."""
+
+    def _sync_folders(self, folder: Path) -> None:
+        pass
+
+
+class PreparingDatabase(Database):
+    """Every statement is parsed and planned once, not once for every history."""
+
+    @asynccontextmanager
+    async def statement(self) -> AsyncIterator[Tx]:
+        async with super().statement() as connection:
+            connection.prepare_threshold = 0
+            connection.prepared_max = 2_000
+            yield connection
+
+
+class NoQueue:
+    """Wake-ups are hints: whoever claims here needs none."""
+
+    async def send(self, queue: str, messages: Sequence[dict[str, Any]]) -> None:
+        pass
+
+
+@dataclass
+class Stage:
+    plane: ControlPlane
+    folder: Path
+    # A superuser's, which sees and edits rows past the code under test.
+    connection: psycopg.Connection[dict[str, Any]]
+    # What a new instance has no rows in.
+    tables: tuple[str, ...]
+    # For looks alone: they roll back, whereupon a connection forgets what it has prepared.
+    looking: Database
+    played: int = 0
+
+    @property
+    def me(self) -> Dispatcher:
+        return self.plane.me
+
+    @property
+    def publishing(self) -> Publishing:
+        return Publishing(self.me.state, NoQueue(), self.me.runtimes)
+
+    def sql(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
+        cursor = self.connection.execute(statement, parameters)
+        return cursor.fetchall() if cursor.description else []
+
+    def empty(self) -> None:
+        """Nothing is left of the history before."""
+        self.played += 1
+        if self.played % _CLEANED_EVERY == 0:
+            self.connection.execute(f"TRUNCATE {', '.join(self.tables)}")
+        else:
+            # Foreign keys are not looked at: all rows go together.
+            gone = "; ".join(f"DELETE FROM {table}" for table in self.tables)
+            self.connection.execute(
+                f"BEGIN; SET LOCAL session_replication_role = replica; {gone}; COMMIT"
+            )
+        shutil.rmtree(self.folder / self.me.grants.bucket, ignore_errors=True)
+
+
+@asynccontextmanager
+async def open_stage(postgres: PostgresServer) -> AsyncIterator[Stage]:
+    with (
+        _clone(postgres, databases.STATE) as name,
+        shared_data(postgres) as data,
+        postgres.admin(name) as admin,
+        store_folder() as folder,
+        judged_operators(),
+    ):
+        dsns = StateDsns(*(postgres.dsn(role, name) for role in databases.STATE.roles))
+        connection = with_rows(admin)
+        tables = tuple(_empty_tables(connection))
+        admin.execute(f"ALTER DATABASE {name} SET plan_cache_mode = force_generic_plan")
+        plane = await ControlPlane.open(dsns, folder, data.janitor)
+        state = PreparingDatabase(dsns.dispatcher, max_connections=1)
+        looking = Database(dsns.dispatcher, max_connections=1)
+        await state.open()
+        await looking.open()
+        plane.me = replace(plane.me, state=state, store=MemoryBackedStore(str(folder)))
+        try:
+            yield Stage(plane, folder, connection, tables, looking)
+        finally:
+            await looking.close()
+            await plane.close()
+
+
+def with_rows(admin: psycopg.Connection) -> psycopg.Connection[dict[str, Any]]:
+    admin.row_factory = dict_row  # type: ignore[assignment]
+    return admin  # type: ignore[return-value]
+
+
+def _empty_tables(connection: psycopg.Connection[dict[str, Any]]) -> Iterator[str]:
+    for row in connection.execute(_TABLES).fetchall():
+        table = sql.SQL(row["name"])
+        found = connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(table)).fetchone()
+        if found is None:
+            yield row["name"]
+
+
+@contextmanager
+def store_folder() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    parent = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="trace-judge-", dir=parent) as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def judged_operators() -> Iterator[None]:
+    registry.OPERATORS.update(OPERATORS)
+    try:
+        yield
+    finally:
+        for name in OPERATORS:
+            registry.OPERATORS.pop(name, None)
+
+
+@contextmanager
+def running_postgres() -> Iterator[PostgresServer]:
+    """As the fixture of the tests, for a run by itself."""
+    settings = Settings()
+    with tempfile.TemporaryDirectory(prefix="trace-judge-home-") as folder:
+        home = Home(Path(folder) / "home")
+        instance = open_instance(home, settings)
+        server = EmbeddedPostgres(
+            home.postgres,
+            instance.port("postgres"),
+            databases.admin_password(home),
+            {"fsync": "off", "synchronous_commit": "off", "shared_buffers": "64MB"},
+        )
+        server.initialise()
+        process = server.spawn(home.logs / "postgres.jsonl")
+        guard = subprocess.Popen(
+            [sys.executable, "-c", _STOP_WHEN_ORPHANED, str(home.postgres)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            server.wait_ready(process)
+            databases.prepare(home, settings, instance)
+            yield PostgresServer(home, settings, instance)
+        finally:
+            server.stop()
+            process.wait()
+            guard.communicate()
+
+
+def lent_postgres(home: str) -> PostgresServer:
+    """A server that another process has started."""
+    settings, lent = Settings(), Home(Path(home))
+    return PostgresServer(lent, settings, open_instance(lent, settings))
+
+
+def quiet_logs() -> None:
+    """What the code under test logs is not what a run of the judge is about."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
+        cache_logger_on_first_use=False,
+    )
