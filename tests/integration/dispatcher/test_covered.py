@@ -120,8 +120,6 @@ _INPUT = "UPDATE tasks SET inputs = jsonb_build_array({}) WHERE status = 'Queued
 _SPLIT = "FROM datasets d WHERE d.job_name = 'split'"
 CHANGES = {
     "is to be done again": _INPUT.format("inputs->0 - 'changed_at'"),
-        'inputs->0 || \'{"invalidation": "5f0c6a54-8d3b-4a4e-9a53-0f6a0f0a0b0c"}\''
-    ),
     "reads files": "INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key,"
     " location, files, row_count, byte_count, schema_hash)"
     f" SELECT d.uuid, d.current_version, 'any', '', '[]', 0, 0, '' {_SPLIT}",
