@@ -129,8 +129,12 @@ async def give_again(
     rows = await _sql.readers_elsewhere(
         tx, org_id=org_id, dag_name=dag_name, dataset_uuids=list(dataset_uuids)
     )
-    if rows:
-        await owe_missing(tx, [row["generation_id"] for row in rows], again)
+    readers = [row["generation_id"] for row in rows]
+    if readers:
+        await owe_missing(tx, readers, again)
+        await _sql.redo_outlived(
+            tx, generation_ids=readers, dataset_uuids=list(dataset_uuids), again=again
+        )
 
 
 async def mark_built(tx: Tx, generation_ids: Sequence[UUID]) -> None:

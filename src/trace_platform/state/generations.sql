@@ -193,6 +193,53 @@ SELECT DISTINCT s.generation_id
   FROM subscriptions s JOIN generations g ON g.id = s.generation_id
  WHERE s.org_id = :org_id AND s.dataset_uuid = ANY(:dataset_uuids) AND g.dag_name <> :dag_name;
 
+-- name: redo_outlived!
+-- What these generations made of versions that gave way, and of which the version that is current now
+-- holds nothing: they read that, too, and find that it is gone. Ranges that are only announced are
+-- left alone: whoever reads them would find them all the same.
+WITH made AS MATERIALIZED (
+    SELECT s.generation_id, s.job_id, s.input_index, s.dataset_uuid, s.dataset_version, s.filter,
+           range_agg(int8range(r."start", r."end", '[]')) AS ranges
+      FROM subscriptions s
+      JOIN dataset_versions o ON o.generation_id = s.generation_id
+      JOIN partition_versions p ON p.dataset_version = o.version AND p.superseded_at IS NULL
+     CROSS JOIN LATERAL jsonb_to_recordset(p.made_of)
+                        AS r (input integer, version uuid, "start" bigint, "end" bigint)
+     WHERE s.generation_id = ANY(:generation_ids) AND s.dataset_uuid = ANY(:dataset_uuids)
+       AND r.input = s.input_index AND r.version <> s.dataset_version AND r."start" IS NOT NULL
+       AND EXISTS (SELECT FROM dataset_versions v
+                    WHERE v.version = r.version
+                      AND (v.location IS NOT NULL OR EXISTS (
+                           SELECT FROM partition_versions x WHERE x.dataset_version = v.version)))
+     GROUP BY s.generation_id, s.job_id, s.input_index, s.dataset_uuid, s.dataset_version, s.filter
+), held AS MATERIALIZED (
+    SELECT v.version, range_agg(int8range(e.range_start, e.range_end, '[]')) AS ranges
+      FROM (SELECT DISTINCT dataset_version AS version FROM made) v
+     CROSS JOIN LATERAL current_events(v.version, 0) e
+     WHERE e.range_start IS NOT NULL AND e.invalidation_id IS NULL
+     GROUP BY v.version
+), outlived AS MATERIALIZED (
+    SELECT m.*, lower(gone) AS first, upper(gone) - 1 AS last
+      FROM made m LEFT JOIN held h ON h.version = m.dataset_version
+     CROSS JOIN LATERAL unnest(m.ranges - coalesce(h.ranges, '{}')) gone
+), tasks AS (
+    INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs)
+    SELECT j.org_id, j.id, o.generation_id,
+           format('%s:outlived:%s-%s@%s', o.dataset_version, o.first, o.last, :again::uuid),
+           j.runtime, j.priority,
+           jsonb_build_array(jsonb_build_object(
+               'input_index', o.input_index, 'dataset_uuid', o.dataset_uuid,
+               'dataset_version', o.dataset_version, 'partition_key', o.first || '-' || o.last,
+               'start', o.first, 'end', o.last, 'replaces', true)
+               || CASE WHEN o.filter IS NULL THEN '{}' ELSE jsonb_build_object('where', o.filter) END)
+      FROM outlived o JOIN jobs j ON j.id = o.job_id
+        ON CONFLICT (generation_id, dedupe_key) DO NOTHING
+    RETURNING id, runtime
+)
+INSERT INTO outbox (kind, payload)
+SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id ORDER BY id))
+  FROM tasks GROUP BY runtime;
+
 -- name: mark_built!
 UPDATE generations SET built_at = clock_timestamp()
  WHERE id = ANY(:generation_ids) AND built_at IS NULL;

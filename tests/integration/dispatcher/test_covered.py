@@ -119,7 +119,7 @@ async def test_one_that_was_refused_before_completes_when_it_is_tried_again(
 _INPUT = "UPDATE tasks SET inputs = jsonb_build_array({}) WHERE status = 'Queued'"
 _SPLIT = "FROM datasets d WHERE d.job_name = 'split'"
 CHANGES = {
-    "is to be done again": _INPUT.format("inputs->0 - 'changed_at'"),
+    "is to be done again": _INPUT.format("(inputs->0) - 'changed_at'"),
     "reads files": "INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key,"
     " location, files, row_count, byte_count, schema_hash)"
     f" SELECT d.uuid, d.current_version, 'any', '', '[]', 0, 0, '' {_SPLIT}",
