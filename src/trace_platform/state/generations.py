@@ -132,9 +132,7 @@ async def give_again(
     readers = [row["generation_id"] for row in rows]
     if readers:
         await owe_missing(tx, readers, again)
-        await _sql.redo_outlived(
-            tx, generation_ids=readers, dataset_uuids=list(dataset_uuids), again=again
-        )
+        await _sql.redo_outlived(tx, generation_ids=readers, dataset_uuids=list(dataset_uuids))
 
 
 async def mark_built(tx: Tx, generation_ids: Sequence[UUID]) -> None:

@@ -195,8 +195,8 @@ SELECT DISTINCT s.generation_id
 
 -- name: redo_outlived!
 -- What these generations made of versions that gave way, and of which the version that is current now
--- holds nothing: they read that, too, and find that it is gone. Ranges that are only announced are
--- left alone: whoever reads them would find them all the same.
+-- holds nothing, is invalid: they read it again, and find that it is gone. Ranges that are only
+-- announced are left alone: whoever reads them would find them all the same.
 WITH made AS MATERIALIZED (
     SELECT s.generation_id, s.job_id, s.input_index, s.dataset_uuid, s.dataset_version, s.filter,
            range_agg(int8range(r."start", r."end", '[]')) AS ranges
@@ -219,26 +219,33 @@ WITH made AS MATERIALIZED (
      WHERE e.range_start IS NOT NULL AND e.invalidation_id IS NULL
      GROUP BY v.version
 ), outlived AS MATERIALIZED (
-    SELECT m.*, lower(gone) AS first, upper(gone) - 1 AS last
+    SELECT m.*, uuid7() AS id, lower(gone) AS first, upper(gone) - 1 AS last
       FROM made m LEFT JOIN held h ON h.version = m.dataset_version
      CROSS JOIN LATERAL unnest(m.ranges - coalesce(h.ranges, '{}')) gone
-), tasks AS (
+), said AS (
+    INSERT INTO data_invalidations (id, org_id, dataset_uuid, dataset_version, scope, partition_key,
+                                    range_start, range_end, remade, reason, routed_at)
+    SELECT o.id, j.org_id, o.dataset_uuid, o.dataset_version, 'row_range', o.first || '-' || o.last,
+           o.first, o.last, true, 'the version that is current holds nothing here', clock_timestamp()
+      FROM outlived o JOIN jobs j ON j.id = o.job_id
+), made_again AS (
     INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs)
-    SELECT j.org_id, j.id, o.generation_id,
-           format('%s:outlived:%s-%s@%s', o.dataset_version, o.first, o.last, :again::uuid),
+    SELECT j.org_id, j.id, o.generation_id, o.dataset_version || ':' || 'invalidation:' || o.id,
            j.runtime, j.priority,
            jsonb_build_array(jsonb_build_object(
                'input_index', o.input_index, 'dataset_uuid', o.dataset_uuid,
                'dataset_version', o.dataset_version, 'partition_key', o.first || '-' || o.last,
-               'start', o.first, 'end', o.last, 'replaces', true)
+               'start', o.first, 'end', o.last, 'invalidation', o.id, 'replaces', true)
                || CASE WHEN o.filter IS NULL THEN '{}' ELSE jsonb_build_object('where', o.filter) END)
       FROM outlived o JOIN jobs j ON j.id = o.job_id
-        ON CONFLICT (generation_id, dedupe_key) DO NOTHING
-    RETURNING id, runtime
+    RETURNING id, runtime, (inputs->0->>'invalidation')::uuid AS invalidation_id
+), linked AS (
+    INSERT INTO invalidation_tasks (invalidation_id, task_id)
+    SELECT invalidation_id, id FROM made_again
 )
 INSERT INTO outbox (kind, payload)
 SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id ORDER BY id))
-  FROM tasks GROUP BY runtime;
+  FROM made_again GROUP BY runtime;
 
 -- name: mark_built!
 UPDATE generations SET built_at = clock_timestamp()
