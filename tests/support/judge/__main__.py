@@ -15,12 +15,11 @@ from tests.support.judge.history import KINDS, parse
 from tests.support.judge.judge import judge
 from tests.support.judge.run import Asked, Failure, Tally, shrunk, spread
 from tests.support.judge.shapes import SHAPES, chosen
-from tests.support.judge.stage import open_stage, quiet_logs, running_postgres
+from tests.support.judge.stage import open_stage, running_postgres
 
 
 def main() -> int:
     options = _options()
-    quiet_logs()
     asked = _asked(options)
     with running_postgres() as postgres:
         if options.replay is not None:
@@ -47,6 +46,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rules", default="", help="only breaks of these rules count")
     parser.add_argument("--said", default="", help="only failures whose text matches this count")
     parser.add_argument("--allow", default="", help="rules of the end that may be broken")
+    parser.add_argument("--calm", action="store_true", help="all is quiet before each action")
     parser.add_argument("--keep-going", action="store_true", help="one failure of each rule")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--replay", help="a history in words: 'trigger 0 9; claim 8 1; reorg 5 5'")
@@ -63,6 +63,7 @@ def _asked(options: argparse.Namespace) -> Asked:
         rules=frozenset(_names(options.rules)),
         allowed=frozenset(_names(options.allow)),
         said=options.said,
+        calm=options.calm,
     )
 
 
@@ -72,7 +73,8 @@ def _names(text: str) -> tuple[str, ...]:
 
 async def _replay(postgres: PostgresServer, asked: Asked, text: str) -> int:
     async with open_stage(postgres) as stage:
-        verdict = await judge(stage, SHAPES[asked.shapes[0]], parse(text), asked.allowed)
+        shape = SHAPES[asked.shapes[0]]
+        verdict = await judge(stage, shape, parse(text), asked.allowed, calm=asked.calm)
     print("\n".join(verdict.lines))
     print(verdict.found or "as it should be")
     return 1 if verdict.found else 0
@@ -87,7 +89,7 @@ def _run(postgres: PostgresServer, asked: Asked, options: argparse.Namespace) ->
                 _show_progress(total, time.monotonic() - began)
             elif (report.shape, report.rule) not in seen:
                 seen.add((report.shape, report.rule))
-                _show_failure(postgres, asked, report, total, shrinks=not options.no_shrink)
+                _show_failure(postgres, asked, report, shrinks=not options.no_shrink)
                 if not options.keep_going:
                     break
     print(f"{_rate(total, time.monotonic() - began)}; {len(seen)} kinds of failures")
@@ -95,9 +97,9 @@ def _run(postgres: PostgresServer, asked: Asked, options: argparse.Namespace) ->
 
 
 def _show_failure(
-    postgres: PostgresServer, asked: Asked, failure: Failure, total: Tally, *, shrinks: bool
+    postgres: PostgresServer, asked: Asked, failure: Failure, *, shrinks: bool
 ) -> None:
-    print(f"\nfailed after about {total.played} histories: {failure.rule}", flush=True)
+    print(f"\nhistory {failure.number} failed: {failure.rule}", flush=True)
     if shrinks:
         failure = asyncio.run(_shrunk(postgres, asked, failure))
     print(f"{failure}\n", flush=True)

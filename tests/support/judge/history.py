@@ -14,7 +14,7 @@ from tests.support.judge.shapes import REVISIONS, Shape
 from tests.support.judge.world import BLOCKS
 
 _CELL = 10
-_LONGEST = 30
+_LONGEST = 18
 Args = tuple[int, ...]
 
 
@@ -65,6 +65,10 @@ def _claim(rng: random.Random) -> Args:
     return rng.choice((1, 1, 2, 8)), rng.choice((0, 1))
 
 
+def _run_job(rng: random.Random) -> Args:
+    return rng.randrange(4), rng.randrange(2)
+
+
 def _of_job(rng: random.Random) -> Args:
     return (rng.randrange(4), *_some(rng))
 
@@ -93,6 +97,9 @@ KINDS: dict[str, Kind] = {
     ),
     "reorg_beyond": Kind(2, _some, "START END: a new fork; the follower invalidates all of it"),
     "claim": Kind(12, _claim, "N EARLY: route; claim N tasks; with 1 they read at once"),
+    "run_job": Kind(
+        6, _run_job, "JOB EARLY: route; claim all; run those of the job, hold the rest"
+    ),
     "finish": Kind(14, _one, "K: attempt K reads unless it has, and completes"),
     "finish_twice": Kind(1, _one, "K: the same completion arrives twice"),
     "fail": Kind(2, _one, "K: attempt K fails, and may be tried again"),
@@ -110,7 +117,11 @@ KINDS: dict[str, Kind] = {
     "cancel": Kind(1, _one, "K: a person cancels task K of those that have not ended"),
     "retry": Kind(1, _one, "K: a person retries task K of those that failed or were canceled"),
     "deploy": Kind(3, _edit, "JOB REVISION: a job is edited"),
-    "reset": Kind(1, lambda rng: (rng.choice(REVISIONS),), "ERA: the source begins anew"),
+    "reset": Kind(
+        1,
+        lambda rng: (rng.choice(REVISIONS),),
+        "ERA: the source begins anew, its readers are edited",
+    ),
     "advance_deploys": Kind(3, _none, "what is built may take over"),
     "roll_back": Kind(1, _one, "DAG: the version before is active again"),
     "backfill": Kind(1, _backfill, "JOB START END FORCE"),
@@ -143,7 +154,7 @@ def kinds_for(shape: Shape, only: Sequence[str] = (), without: Sequence[str] = (
 def generate(shape: Shape, seed: int, kinds: Sequence[str]) -> History:
     """The same for the same shape, seed and kinds, in every process."""
     rng = random.Random(f"{shape.name}/{seed}")
-    length = rng.randint(4, _LONGEST)
+    length = rng.randint(3, _LONGEST)
     weights = [KINDS[kind].weight for kind in kinds]
     said = rng.choices(kinds, weights, k=length)
     return tuple(Action(kind, KINDS[kind].args(rng)) for kind in said)

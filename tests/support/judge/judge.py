@@ -9,7 +9,7 @@ from tests.support.judge.check import Watch
 from tests.support.judge.finding import Found
 from tests.support.judge.history import History
 from tests.support.judge.play import Play
-from tests.support.judge.quiet import judge_end
+from tests.support.judge.quiet import drain, judge_end
 from tests.support.judge.shapes import Shape
 from tests.support.judge.stage import Stage
 
@@ -21,14 +21,22 @@ class Verdict:
 
 
 async def judge(
-    stage: Stage, shape: Shape, history: History, allowed: frozenset[str] = frozenset()
+    stage: Stage,
+    shape: Shape,
+    history: History,
+    allowed: frozenset[str] = frozenset(),
+    *,
+    calm: bool = False,
 ) -> Verdict:
-    """Rules that are `allowed` to be broken are those of the end: stale, missing, leftover."""
+    """Rules that are `allowed` to be broken are those of the end: stale, missing, leftover. When
+    it is `calm`, everything that follows from an action is done before the next."""
     play = Play(stage, shape, Watch(stage, shape))
     try:
         await play.begin()
         for action in history:
             await play.act(action)
+            if calm:
+                await drain(play)
         await judge_end(play, set(allowed))
     except Found as found:
         return Verdict(found, play.lines)

@@ -129,7 +129,6 @@ class Play:
         except TraceError as error:
             said = f"refused: {error.code} ({error.message})"
         self.note(action, said)
-        await self.follow()
         await self.look()
 
     def note(self, action: object, said: str = "") -> None:
@@ -137,15 +136,15 @@ class Play:
 
     async def look(self) -> list[Seen]:
         version = self.source_version()
+        await self._follow(version)
         return await self.watch.look(
             self.emitted.get(version, set()) | self.written.get(version, {}).keys()
         )
 
-    async def follow(self) -> None:
+    async def _follow(self, version: UUID) -> None:
         """A follower tells the readers of the source that is current what changed meanwhile."""
         if self.shape.writes:
             return
-        version = self.source_version()
         told = self.told.setdefault(version, list(self.world.forks))
         known = self.emitted.get(version, set()) | self.named.get(version, set())
         for start, end in self.world.differs(told, known):
@@ -229,7 +228,7 @@ async def _trigger(play: Play, start: int, end: int) -> str:
 
 
 async def _reorg(play: Play, start: int, end: int) -> str:
-    """`follow` tells of it before anything else happens."""
+    """The follower tells of it before anything else happens."""
     return f"fork {play.world.reorganise(start, end)}"
 
 
@@ -248,6 +247,16 @@ async def _claim(play: Play, most: int, early: int) -> str:
                 attempt.read(play.stage)
     when = " (read now)" if early else ""
     return "; ".join(f"{attempt}{when}" for attempt in found) or "nothing"
+
+
+async def _run_job(play: Play, k: int, early: int) -> str:
+    """One job is quick, and all others are slow."""
+    dag, job = play.job_at(k)
+    held = await _claim(play, _MANY, early)
+    mine = [attempt for attempt in play.attempts if attempt.job == (dag.name, job)]
+    play.attempts = [attempt for attempt in play.attempts if attempt not in mine]
+    ran = [f"{attempt}: {await play.finish(attempt)}" for attempt in mine]
+    return f"claimed {held}; ran {'; '.join(ran) or 'nothing'}"
 
 
 async def _finish(play: Play, k: int) -> str:
@@ -400,7 +409,11 @@ async def _deploy(play: Play, k: int, revision: int) -> str:
 
 
 async def _reset(play: Play, era: int) -> str:
-    return await play.deploy(replace(play.active("p"), era=era))
+    """Whoever reads the source is edited with it, so that one can tell what was read when."""
+    wanted = replace(play.active("p"), era=era)
+    for _, job in play.shape.reads_world:
+        wanted = wanted.revised(job, era)
+    return await play.deploy(wanted)
 
 
 async def _advance_deploys(play: Play) -> str:
@@ -521,6 +534,7 @@ _VERBS: dict[str, Verb] = {
     "reorg": _reorg,
     "reorg_beyond": _reorg_beyond,
     "claim": _claim,
+    "run_job": _run_job,
     "finish": _finish,
     "finish_twice": _finish_twice,
     "fail": _fail,

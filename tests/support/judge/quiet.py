@@ -30,7 +30,6 @@ async def drain(play: Play) -> int:
     for rounds in range(_ROUNDS):
         if not await _round(play):
             return rounds
-        await play.follow()
         await play.look()
     raise Found("stuck", f"not quiet after {_ROUNDS} rounds: {_alive(play)}")
 

@@ -17,7 +17,7 @@ from tests.support.judge.history import History, generate, kinds_for
 from tests.support.judge.judge import Verdict, judge
 from tests.support.judge.shapes import SHAPES
 from tests.support.judge.shrink import shrink
-from tests.support.judge.stage import Stage, lent_postgres, open_stage, quiet_logs
+from tests.support.judge.stage import Stage, lent_postgres, open_stage
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Asked:
     # Only a break of these counts; none: of any. What is said of it contains this.
     rules: frozenset[str] = frozenset()
     said: str = ""
+    # Everything that follows from an action is done before the next.
+    calm: bool = False
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         """Shape and seed, the shapes in turn."""
@@ -64,6 +66,8 @@ class Failure:
     history: History
     smallest: History = ()
     lines: tuple[str, ...] = ()
+    # Which of the histories of its process it was.
+    number: int = 0
 
     def __str__(self) -> str:
         return "\n".join(
@@ -97,7 +101,7 @@ async def first_failure(stage: Stage, asked: Asked, tally: Tally) -> Failure | N
 async def failures(stage: Stage, asked: Asked, tally: Tally) -> AsyncIterator[Failure]:
     for shape, seed in asked:
         history = asked.history(shape, seed)
-        verdict = await judge(stage, SHAPES[shape], history, asked.allowed)
+        verdict = await judge(stage, SHAPES[shape], history, asked.allowed, calm=asked.calm)
         tally.played += 1
         if verdict.found is not None:
             tally.rules[verdict.found.rule] += 1
@@ -112,36 +116,33 @@ async def shrunk(stage: Stage, asked: Asked, failure: Failure) -> Failure:
     shape = SHAPES[failure.shape]
 
     async def fails(history: History) -> bool:
-        verdict = await judge(stage, shape, history, asked.allowed)
+        verdict = await judge(stage, shape, history, asked.allowed, calm=asked.calm)
         return asked.counts(verdict) and verdict.found.rule == failure.rule  # type: ignore[union-attr]
 
     smallest = await shrink(failure.history, fails)
-    last = await judge(stage, shape, smallest, asked.allowed)
+    last = await judge(stage, shape, smallest, asked.allowed, calm=asked.calm)
     if last.found is None:
         return failure
-    return Failure(
-        failure.shape,
-        failure.seed,
-        last.found.rule,
-        last.found.said,
-        failure.history,
-        smallest,
-        tuple(last.lines),
+    return replace(
+        failure,
+        rule=last.found.rule,
+        said=last.found.said,
+        smallest=smallest,
+        lines=tuple(last.lines),
     )
 
 
 def run_process(home: str, asked: Asked, reports: Any) -> None:
     """In a process of its own. Puts a tally now and then, failures, and None at the end."""
-    quiet_logs()
     asyncio.run(_run(home, asked, reports))
 
 
 async def _run(home: str, asked: Asked, reports: Any) -> None:
     async with open_stage(lent_postgres(home)) as stage:
         tally, said_at = Tally(), time.monotonic()
-        for one in asked.each():
+        for number, one in enumerate(asked.each(), 1):
             async for failure in failures(stage, one, tally):
-                reports.put(failure)
+                reports.put(replace(failure, number=number))
             if time.monotonic() - said_at > 1:
                 reports.put(tally)
                 tally, said_at = Tally(), time.monotonic()

@@ -113,6 +113,7 @@ async def open_stage(postgres: PostgresServer) -> AsyncIterator[Stage]:
         postgres.admin(name) as admin,
         store_folder() as folder,
         judged_operators(),
+        quiet_logs(),
     ):
         dsns = StateDsns(*(postgres.dsn(role, name) for role in databases.STATE.roles))
         connection = with_rows(admin)
@@ -198,9 +199,12 @@ def lent_postgres(home: str) -> PostgresServer:
     return PostgresServer(lent, settings, open_instance(lent, settings))
 
 
-def quiet_logs() -> None:
+@contextmanager
+def quiet_logs() -> Iterator[None]:
     """What the code under test logs is not what a run of the judge is about."""
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
-        cache_logger_on_first_use=False,
-    )
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

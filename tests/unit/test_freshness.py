@@ -1,0 +1,114 @@
+"""Freshness by ranges is freshness by blocks."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.freshness import (
+    Change,
+    Partition,
+    Read,
+    is_older,
+    left_of,
+    reads_of,
+)
+
+BLOCKS = 12
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> BlockRange:
+    start = draw(st.integers(0, BLOCKS - 1))
+    return BlockRange(start, draw(st.integers(start, BLOCKS - 1)))
+
+
+reads = st.builds(
+    Read,
+    input_index=st.integers(0, 1),
+    version=st.sampled_from("vw"),
+    position=st.integers(0, 3),
+    span=spans(),
+)
+changes = st.builds(
+    Change,
+    input_index=st.integers(0, 1),
+    version=st.sampled_from("vw"),
+    changed_at=st.none() | st.integers(0, 3),
+    span=spans(),
+)
+
+
+@st.composite
+def outputs(draw: st.DrawFn) -> list[Partition]:
+    """Current partitions never overlap."""
+    borders = sorted(draw(st.sets(st.integers(0, BLOCKS), max_size=5)))
+    found = [BlockRange(a, b - 1) for a, b in zip(borders, borders[1:], strict=False)]
+    return [
+        Partition(span.key, span, tuple(draw(st.lists(reads, max_size=3))))
+        for span in found
+        if draw(st.booleans())
+    ]
+
+
+def blocks(span: BlockRange | None) -> set[int]:
+    return set() if span is None else set(range(span.start, span.end + 1))
+
+
+def holds(partition: Partition, change: Change, block: int) -> bool:
+    """By the definition: read in this version, at this block, at the change or after it."""
+    return block in blocks(partition.span) and any(
+        (read.input_index, read.version) == (change.input_index, change.version)
+        and change.changed_at is not None
+        and read.position >= change.changed_at
+        and block in blocks(read.span)
+        for read in partition.made_of
+    )
+
+
+@given(changes, st.lists(outputs(), max_size=3))
+def test_what_is_left_of_a_change_is_what_some_output_does_not_hold(
+    change: Change, held: list[list[Partition]]
+) -> None:
+    left = {block for part in left_of(change, held) for block in blocks(part)}
+    expected = {
+        block
+        for block in blocks(change.span)
+        if not held or any(not any(holds(p, change, block) for p in output) for output in held)
+    }
+    assert left == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), spans()), max_size=5), st.integers(0, 3))
+def test_an_attempt_has_read_the_blocks_of_its_inputs(
+    woken: list[tuple[int, BlockRange]], position: int
+) -> None:
+    inputs = [
+        {
+            "input_index": index,
+            "dataset_version": "v",
+            "read_at": position,
+            "start": span.start,
+            "end": span.end,
+        }
+        for index, span in woken
+    ]
+    read = reads_of(inputs)
+    for index in (0, 1):
+        expected = {block for i, span in woken if i == index for block in blocks(span)}
+        own = [each for each in read if each.input_index == index]
+        assert {block for each in own for block in blocks(each.span)} == expected
+    assert [Read.of(each.stored()) for each in read] == read
+
+
+@given(st.lists(reads, max_size=4), st.lists(reads, max_size=4))
+def test_of_two_attempts_the_older_one_lacks_a_change(ours: list[Read], theirs: list[Read]) -> None:
+    """An attempt reads each version at one position."""
+    ours = list({(read.input_index, read.version): read for read in ours}.values())
+    lacks = any(
+        (a.input_index, a.version) == (b.input_index, b.version) and a.position < b.position
+        for a in ours
+        for b in theirs
+    )
+    assert is_older(ours, theirs) == lacks
