@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,7 +46,7 @@ changes = st.builds(
 def outputs(draw: st.DrawFn) -> list[Partition]:
     """Current partitions never overlap."""
     borders = sorted(draw(st.sets(st.integers(0, BLOCKS), max_size=5)))
-    found = [BlockRange(a, b - 1) for a, b in zip(borders, borders[1:], strict=False)]
+    found = [BlockRange(a, b - 1) for a, b in pairwise(borders)]
     return [
         Partition(span.key, span, tuple(draw(st.lists(reads, max_size=3))))
         for span in found

@@ -138,12 +138,6 @@ def left_of(change: Change, outputs: Sequence[Sequence[Partition]]) -> list[Bloc
     ]
 
 
-def widened(span: BlockRange, partitions: Iterable[Partition]) -> BlockRange:
-    """The range with all of each partition that it cuts: a partition is replaced as a whole."""
-    cut = [p.span for p in partitions if p.span is not None and overlap(p.span, span) is not None]
-    return hull([span, *cut])
-
-
 def hull(spans: Sequence[BlockRange]) -> BlockRange:
     return BlockRange(min(s.start for s in spans), max(s.end for s in spans))
 
