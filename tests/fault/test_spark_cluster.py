@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.integration.conftest import Ingest, settled_progress
+from tests.support.raising_source import PLACES, SAID
 from tests.support.scripted_rpc import ScriptedRpc, scripted_rpc
 from tests.support.spark_cluster import SparkCluster, spark_cluster
 from tests.support.stack import trace, wait_for
@@ -26,8 +27,9 @@ from trace_platform.app.home import Home
 from trace_platform.app.settings import Settings, SparkSettings
 from trace_platform.cli import app
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import TaskCanceled, Unavailable
+from trace_platform.domain.errors import MalformedBlock, TaskCanceled, Unavailable
 from trace_platform.operators.contract import Result, TaskContext
+from trace_platform.operators.spark.failures import readable_failures
 from trace_platform.operators.spark.session import SparkRuntime
 from trace_platform.wire.manifest import Manifest
 
@@ -190,6 +192,13 @@ def test_a_killed_part_of_the_cluster_loses_nothing(
     ]
     assert written_again, "nothing was killed in the midst of a write"
     assert left_over(ingest, task), "the killed task left no file"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_named_error_of_a_far_executor_arrives_whole(place: str, ingest: Ingest) -> None:
+    with pytest.raises(MalformedBlock) as caught, readable_failures(lambda: None):
+        PLACES[place](ingest.runtime.session())
+    assert caught.value.__reduce__() == SAID.__reduce__()
 
 
 def test_an_executor_that_is_lost_again_and_again_fails_the_task_readably(

@@ -123,12 +123,32 @@ def test_tables_of_two_forks_are_never_committed_together(followed: Followed) ->
     followed.follow()
     other = ForkingChain(10)
     other.grow(30, "b")
+    tables: list[str] = []
 
     def move(method: str, params: list[Any]) -> None:
-        # Blocks have none: from the second table on another chain answers.
-        if method == "eth_getBlockReceipts":
-            followed.chain.view = lambda: other.blocks
+        # Each table begins with this question: from the second one on another chain answers.
+        if method == "eth_chainId":
+            tables.append(method)
+            if len(tables) == 2:
+                followed.chain.view = lambda: other.blocks
 
     followed.chain.before = move
     with pytest.raises(MalformedBlock, match="block 10 is not the same one in all tables"):
         followed.repaired()
+    assert len(tables) == len(TABLES)
+
+
+def test_a_chain_that_moves_within_a_table_is_told_by_its_name(followed: Followed) -> None:
+    """The error is raised on an executor, between the blocks of a batch and their receipts."""
+    followed.follow()
+    other = ForkingChain(10)
+    other.grow(30, "b")
+
+    def move(method: str, params: list[Any]) -> None:
+        if method == "eth_getBlockReceipts" and int(params[0], 16) >= 10:
+            followed.chain.view = lambda: other.blocks
+
+    followed.chain.before = move
+    with pytest.raises(MalformedBlock, match=r"block 1[0-9]") as caught:
+        followed.repaired()
+    assert "not the same one in all tables" not in caught.value.message

@@ -72,8 +72,9 @@ class SparkCluster:
         return {
             "spark.executor.memory": "512m",
             "spark.executor.cores": "1",
-            # Test modules are not installed on the nodes.
-            "spark.executorEnv.PYTHONPATH": str(_REPOSITORY),
+            # Test modules are not installed on the nodes, and the package there may be another
+            # checkout's.
+            "spark.executorEnv.PYTHONPATH": f"{_REPOSITORY / 'src'}{os.pathsep}{_REPOSITORY}",
             "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
         }
 

@@ -49,7 +49,15 @@ TraceError
 
 from __future__ import annotations
 
-from typing import ClassVar
+import json
+import os
+import re
+from typing import Any, ClassVar
+
+# Set in processes whose errors leave as the text of a traceback alone: Spark's Python workers.
+NOTES_VARIABLE = "TRACE_ERROR_NOTES"
+_writes_notes = NOTES_VARIABLE in os.environ
+_NOTE = re.compile(r"^[\s|]*trace_error: (\{.*\})\s*$", re.MULTILINE)
 
 
 class TraceError(Exception):
@@ -63,6 +71,9 @@ class TraceError(Exception):
         self.message = message
         self.hint = hint
         self.facts = facts
+        if _writes_notes:
+            # A traceback ends with the error's notes, whoever writes it.
+            self.add_note(note_of(self))
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors travel from Spark's Python workers to the driver by pickle.
@@ -269,3 +280,37 @@ def subclasses(kind: type[TraceError] = TraceError) -> dict[str, type[TraceError
     for child in kind.__subclasses__():
         found |= subclasses(child)
     return found
+
+
+def note_of(error: TraceError) -> str:
+    """All that is known of an error, as one line that a traceback can hold."""
+    told = {
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+        "retryable": error.retryable,
+        "facts": error.facts,
+    }
+    return f"trace_error: {json.dumps(told, default=str)}"
+
+
+def noted_in(text: str) -> TraceError | None:
+    """The last error whose note stands in a traceback: of a chain of errors, the one that was
+    raised last."""
+    for note in reversed(_NOTE.findall(text)):
+        try:
+            told = json.loads(note)
+            return _told(**told)
+        except (ValueError, TypeError):  # somebody else's line that looks like a note
+            continue
+    return None
+
+
+def _told(
+    code: str, message: str, hint: str | None, retryable: bool, facts: dict[str, Any]
+) -> TraceError:
+    kind = subclasses().get(code)
+    if kind is None or kind.retryable != retryable:
+        # A class of an operator's own, which this process has not imported.
+        kind = type("NotedError", (TraceError,), {"code": code, "retryable": retryable})
+    return kind(message, hint=hint, **facts)

@@ -162,8 +162,8 @@ def _write_on_spark(
 
 
 def _write_or_error(part: Part) -> WrittenPart | TraceError:
-    """On an executor. A named error is an answer: raised there, it would reach the driver as
-    text in the middle of a Java stack trace."""
+    """On an executor. A named error is an answer: raised there, Spark would run the part again
+    before the driver hears of it."""
     from pyspark import TaskContext as SparkTask
 
     spark_task = SparkTask.get()

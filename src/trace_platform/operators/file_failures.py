@@ -13,6 +13,7 @@ from trace_platform.domain.errors import (
     IncompatibleSchema,
     MissingFile,
     TraceError,
+    noted_in,
 )
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.spark.failures import readable_failures
@@ -33,6 +34,8 @@ def named_files(task: TaskContext, uris: Sequence[str]) -> Iterator[None]:
             raise
         except Exception as error:
             task.check()
+            if noted_in(str(error)) is not None:
+                raise
             if (named := _of_files(str(error), uris)) is not None:
                 raise named from error
             raise

@@ -6,7 +6,13 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator
 
-from trace_platform.domain.errors import InvalidQuery, TaskCanceled, TraceError, Unavailable
+from trace_platform.domain.errors import (
+    InvalidQuery,
+    TaskCanceled,
+    TraceError,
+    Unavailable,
+    noted_in,
+)
 
 # The SQL standard's classes of states: data exceptions, and statements that mean nothing.
 _BLAMES_THE_QUERY = re.compile(r"SQLSTATE: (22|42)")
@@ -17,12 +23,15 @@ _LEAD_IN = re.compile(
     r"^(: |Caused by: )?(org\.apache\.spark\.SparkException: )?"
     r"(Job aborted due to stage failure: .*most recent failure: Lost task [^:]*: )?"
 )
+# Python's traceback: its frames are indented, and the first line that is not is the error.
+_TRACEBACK_END = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)")
 
 
 @contextlib.contextmanager
 def readable_failures(check: Callable[[], None]) -> Iterator[None]:
-    """Around a Spark action. What a new attempt may mend is Unavailable; what the SQL or the data
-    is to blame for is InvalidQuery; a job that was cancelled is what `check` says."""
+    """Around a Spark action. A TraceError that was raised on an executor is raised again here. Of
+    other failures, what a new attempt may mend is Unavailable; what the SQL or the data is to blame
+    for is InvalidQuery; a job that was cancelled is what `check` says."""
     try:
         yield
     except TraceError:
@@ -34,6 +43,8 @@ def readable_failures(check: Callable[[], None]) -> Iterator[None]:
 
 def _named(error: Exception) -> TraceError:
     text = str(error)
+    if (noted := noted_in(text)) is not None:
+        return noted
     if "SparkContext was shut down" in text or "stopped SparkContext" in text:
         return Unavailable(
             "Spark's application ended while the task ran", hint="the next attempt starts another"
@@ -58,6 +69,9 @@ def _named(error: Exception) -> TraceError:
 
 def telling_line(text: str) -> str:
     """The Python error at the end of a worker's traceback, else the first error that is named."""
+    ends = _TRACEBACK_END.findall(text)
+    if ends:
+        return str(ends[-1]).strip()[:500]
     lines = [_LEAD_IN.sub("", line.strip()) for line in text.splitlines() if line.strip()]
     named = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception): ", line)]
     python = [line for line in named if not line.startswith(("org.apache", "py4j", "java"))]

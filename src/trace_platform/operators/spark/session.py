@@ -15,7 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trace_platform.domain.errors import SparkUnreachable, TaskCanceled, TraceError, Unavailable
+from trace_platform.domain.errors import (
+    NOTES_VARIABLE,
+    SparkUnreachable,
+    TaskCanceled,
+    TraceError,
+    Unavailable,
+)
 from trace_platform.operators.spark.failures import telling_line
 from trace_platform.operators.spark.gateway import end_jvm, reset_pyspark
 from trace_platform.operators.spark.java import java_home
@@ -304,6 +310,9 @@ class SparkRuntime:
                 f'"-Dlog4j2.configurationFile={log4j}" "-Djava.io.tmpdir={self._scratch / "tmp"}"'
             ),
             "spark.python.worker.reuse": "true",
+            # Also of Python workers on this machine: an error that is raised there reaches the
+            # driver as the text of its traceback, in which it has to be told whole.
+            f"spark.executorEnv.{NOTES_VARIABLE}": "1",
             "spark.sql.ansi.enabled": "true",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.warehouse.dir": (self._scratch / "warehouse").as_uri(),
