@@ -6,10 +6,12 @@ import csv
 import io
 import json
 import math
-import mmap
+import random
 import re
+import tracemalloc
+from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
+from itertools import pairwise
 from typing import Any, Literal
 
 import duckdb
@@ -247,23 +249,61 @@ def test_a_page_that_is_too_large_is_refused(database: duckdb.DuckDBPyConnection
     assert len(sent(database, sql, limits=limits, page_rows=1_000)[1]) == 2
 
 
-@pytest.mark.parametrize("form", ["json", "csv", "arrow", "parquet"])
-def test_rows_stream(database: duckdb.DuckDBPyConnection, form: Format) -> None:
+class _Rows:
+    """A table of hashes that tells how many of its rows DuckDB has asked for so far."""
+
+    schema = pa.schema({"hash": pa.binary(32)})
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.asked = 0
+
+    def reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches())
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        draw, size = random.Random(0), 2_048
+        while self.asked < self.count:
+            self.asked += size
+            data = pa.py_buffer(draw.randbytes(size * 32))
+            column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(32), size, [None, data])
+            yield pa.record_batch([column], self.schema)
+
+
+@pytest.mark.parametrize(
+    ("form", "count"),
+    # Of files a row group is held, of 131,072 rows: only many rows tell that it is not all.
+    [("json", 300 << 10), ("csv", 300 << 10), ("arrow", 1_200 << 10), ("parquet", 1_200 << 10)],
+)
+def test_rows_stream(
+    database: duckdb.DuckDBPyConnection, form: Format, count: int, traced_memory: None
+) -> None:
     """Each is sent while the next is found: what is held does not grow with the result."""
-    held: list[int] = []
-    sizes: list[int] = []
+    rows = _Rows(count)
+    asked, held, sizes = [0], [0], [0]
 
     def weigh(chunk: bytes) -> None:
         sizes.append(len(chunk))
-        held.append(int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE)
+        asked.append(rows.asked)
+        held.append(tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes())
 
-    sql = "SELECT i, hash(i) AS h FROM range(6000000) t(i)"
+    database.register("counted", rows.reader())
     run = Run(relations=[], format=form, page_rows=10_000)
-    assert send_result(database, sql, run, Limits(), weigh).row_count == 6_000_000
-    assert sum(sizes) > 40 << 20
+    done = send_result(database, "FROM counted", run, Limits(), weigh)
+    database.unregister("counted")
+    assert done.row_count == count
     assert max(sizes) < 3 * CHUNK_BYTES
+    # The engine has some rows ready, and a file's writer a row group.
+    assert max(after - before for before, after in pairwise(asked)) < count / 2
     half = len(held) // 2
-    assert max(held[half:]) - max(held[:half]) < 16 << 20
+    assert max(held[half:]) - max(held[:half]) < sum(sizes[half:]) / 4
+
+
+@pytest.fixture
+def traced_memory() -> Iterator[None]:
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
