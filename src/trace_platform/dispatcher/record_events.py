@@ -33,7 +33,8 @@ async def record_events(
         task = await tasks.hold_fence(tx, request.fence)
         refuse_superseded(task, request.fence)
         accepted = 0
-        for table in request.tables:
+        # In the order in which commits take these locks.
+        for table in sorted(request.tables, key=lambda each: each.dataset_version):
             check_table(task, table)
             await datasets.advance_cursor(tx, table)
         if request.events:
