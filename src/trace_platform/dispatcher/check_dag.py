@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trace_platform.dispatcher.check_dag_cycles import cycle_problems
 from trace_platform.dispatcher.check_dag_names import Names, Problem
 from trace_platform.dispatcher.check_dag_runtime import runtime_problems
+from trace_platform.dispatcher.check_dag_updates import update_problems
 from trace_platform.dispatcher.check_publish import publish_problems
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.wire.dag import Dag, Job, JobOutputRef
@@ -37,6 +38,7 @@ def _problems(names: Names, runtimes: Runtimes) -> Iterator[Problem]:
                 yield from names.dangling(edge.source, (*path, "inputs", number, "from"))
         yield from _read_twice(job, path, names)
         yield from runtime_problems(job, path, names, runtimes)
+        yield from update_problems(job, path, names, runtimes)
     yield from publish_problems(names)
     yield from cycle_problems(names)
 

@@ -96,6 +96,16 @@ def _operator_problems(job: Job, path: Path, runtime: Runtime, root: Place) -> I
         yield from _config_problems(job, operator, path, root)
 
 
+def operator_of(job: Job, runtimes: Runtimes) -> type[Operator | EventOperator] | None:
+    """The class of the job's operator; None where it has none, or nobody here knows it."""
+    if job.operator is None or job.runtime is None:
+        return None
+    try:
+        return _load(job.operator, runtimes.get(job.runtime))
+    except InvalidConfig:
+        return None
+
+
 def _load(name: str, runtime: Runtime) -> type[Operator | EventOperator] | None:
     """The operator's class; None where only the runtime's own workers know their operators."""
     if runtime.name == "ecs_platform":

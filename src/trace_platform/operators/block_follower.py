@@ -16,6 +16,7 @@ from pydantic import Field
 from trace_platform.data.hot_tables import HotTable, HotWriter
 from trace_platform.data.incidents import Incidents
 from trace_platform.operators import scope
+from trace_platform.operators.accepts import ONLY_A_SOURCE, RANGE, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.schema import DEFAULT_TABLES, TABLES
 from trace_platform.operators.follow.alongside import Alongside, Drained
@@ -60,6 +61,8 @@ class BlockFollower:
     name: ClassVar[str] = "block_follower"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = DEFAULT_TABLES
+    accepts: ClassVar[Accepts] = ONLY_A_SOURCE
+    emits: ClassVar[Updates | None] = RANGE
 
     def run(self, task: TaskContext) -> Result:
         with following(task) as follower:

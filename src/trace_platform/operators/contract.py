@@ -1,8 +1,8 @@
 """What an operator is given and what it gives back.
 
-An operator is one class in one file: a name, a pydantic `Config`, the names of its outputs and
-`run`. It talks to the Dispatcher through `emit` alone and never decides about retries: it raises a
-TraceError whose `retryable` says whether another attempt can help.
+An operator is one class in one file: a name, a pydantic `Config`, the names of its outputs, what
+wakes it and `run`. It talks to the Dispatcher through `emit` alone and never decides about retries:
+it raises a TraceError whose `retryable` says whether another attempt can help.
 
 A source runs until `draining` says that it shall end: it looks at `check` and `draining` at least
 once a second.
@@ -23,6 +23,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
+from trace_platform.operators.accepts import Accepts, Updates
 from trace_platform.wire.task import (
     DatasetEvent,
     Invalidation,
@@ -44,6 +45,10 @@ class OperatorConfig(BaseModel):
 
     def outputs(self) -> tuple[str, ...] | None:
         """The outputs that this configuration makes; None: the operator's `output_names`."""
+        return None
+
+    def accepts(self) -> Accepts | None:
+        """What wakes an operator with this configuration; None: the operator's `accepts`."""
         return None
 
 
@@ -131,5 +136,9 @@ class Operator(Protocol):
     Config: ClassVar[type[OperatorConfig]]
     # The outputs it writes, by index; None when the job's YAML alone names them.
     output_names: ClassVar[tuple[str, ...] | None]
+    # What wakes it. A class without it accepts whatever there is: `accepts.UNDECLARED`.
+    accepts: ClassVar[Accepts]
+    # The updates of its outputs; None: those that woke it, or what its config says.
+    emits: ClassVar[Updates | None]
 
     def run(self, task: TaskContext) -> Result: ...

@@ -20,6 +20,7 @@ from trace_platform.domain.errors import InvalidConfig, MalformedBlock, TraceErr
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators import scope
+from trace_platform.operators.accepts import ONE_RANGE, RANGE, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
 from trace_platform.operators.evm.partitions import partitions
@@ -95,6 +96,8 @@ class CryoIngest:
     name: ClassVar[str] = "cryo_ingest"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = DEFAULT_TABLES
+    accepts: ClassVar[Accepts] = ONE_RANGE
+    emits: ClassVar[Updates | None] = RANGE
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config

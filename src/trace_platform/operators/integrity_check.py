@@ -19,6 +19,7 @@ from trace_platform.data.incidents import count_others
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig, MissingFile, ProvidersDisagree
 from trace_platform.domain.merge_ranges import merge_ranges
+from trace_platform.operators.accepts import ANYTHING, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.partitions import pieces
 from trace_platform.operators.integrity import stored
@@ -55,6 +56,8 @@ class IntegrityCheck:
     name: ClassVar[str] = "integrity_check"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = None
+    accepts: ClassVar[Accepts] = ANYTHING
+    emits: ClassVar[Updates | None] = None
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config

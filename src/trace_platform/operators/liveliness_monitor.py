@@ -18,6 +18,7 @@ from trace_platform.data.database import DataDatabase
 from trace_platform.data.incidents import Incidents, database_now, last_hot_block
 from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
 from trace_platform.operators import scope
+from trace_platform.operators.accepts import ONLY_A_SOURCE, TICK, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.rpc import RpcClient
 from trace_platform.operators.rounds import rounds
@@ -66,6 +67,8 @@ class LivelinessMonitor:
     name: ClassVar[str] = "liveliness_monitor"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = ("changes",)
+    accepts: ClassVar[Accepts] = ONLY_A_SOURCE
+    emits: ClassVar[Updates | None] = TICK
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from trace_platform.operators.accepts import ANYTHING_OR_A_SOURCE, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.wire.task import DatasetEvent
 
@@ -16,6 +17,8 @@ class NoOp:
     name: ClassVar[str] = "no_op"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = None
+    accepts: ClassVar[Accepts] = ANYTHING_OR_A_SOURCE
+    emits: ClassVar[Updates | None] = None
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config

@@ -22,6 +22,7 @@ from trace_platform.domain.errors import (
 )
 from trace_platform.domain.file_ranges import named_range, uncovered
 from trace_platform.operators import frames, parquet_output, scope, trim_hot
+from trace_platform.operators.accepts import ONE_RANGE, RANGE, Accepts, Updates
 from trace_platform.operators.chain_table import counted, is_chain_table
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.schema import TABLES
@@ -56,6 +57,8 @@ class ParquetCompact:
     name: ClassVar[str] = "parquet_compact"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = None
+    accepts: ClassVar[Accepts] = ONE_RANGE
+    emits: ClassVar[Updates | None] = RANGE
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config

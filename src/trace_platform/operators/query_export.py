@@ -31,6 +31,7 @@ from trace_platform.domain.errors import (
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.query_endpoint import QueryAnswer
 from trace_platform.operators import scope
+from trace_platform.operators.accepts import ONE_PARTITION, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.parquet_file import ParquetFile, WrittenFile, sync
 from trace_platform.operators.staging import seal_output
@@ -55,6 +56,8 @@ class QueryExport:
     name: ClassVar[str] = "query_export"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = ("result",)
+    accepts: ClassVar[Accepts] = ONE_PARTITION
+    emits: ClassVar[Updates | None] = None
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config

@@ -30,6 +30,7 @@ from trace_platform.domain.errors import (
     WrongChain,
 )
 from trace_platform.operators import scope
+from trace_platform.operators.accepts import ANYTHING_OR_A_SOURCE, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.integrity.chain import TABLES, Proofs, Rows
 from trace_platform.operators.integrity.compare import differences
@@ -77,6 +78,8 @@ class RpcIntegrityCheck:
     name: ClassVar[str] = "rpc_integrity_check"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = ("checks",)
+    accepts: ClassVar[Accepts] = ANYTHING_OR_A_SOURCE
+    emits: ClassVar[Updates | None] = None
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config

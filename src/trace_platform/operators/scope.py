@@ -11,17 +11,26 @@ from trace_platform.wire.task import TaskInput, TaskOutput
 
 
 def block_range(task: TaskContext) -> BlockRange:
-    """The range of the only input that woke the task."""
+    """The range of the only update that woke the task."""
+    found = block_ranges(task)
+    if len(found) != 1:
+        raise InvalidConfig(
+            f"the operator takes one block range, and {len(found)} updates woke this task",
+            hint="use execution_strategy PerUpdate or PerPartition, and do not coalesce",
+        )
+    return found[0]
+
+
+def block_ranges(task: TaskContext) -> list[BlockRange]:
+    """The range of each update that woke the task, in their order."""
     waking = [given for given in task.inputs if given.trigger]
-    if len(waking) != 1:
-        raise InvalidConfig(f"the operator takes one input, this task has {len(waking)}")
     found = ranges(waking)
-    if not found:
+    if not found or len(found) < len(waking):
         raise InvalidConfig(
             "the operator needs a block range as input",
             hint="feed it from a source or a range_splitter, whose events have start and end",
         )
-    return found[0]
+    return found
 
 
 def inputs(task: TaskContext, index: int) -> list[TaskInput]:

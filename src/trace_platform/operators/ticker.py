@@ -13,6 +13,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from trace_platform.operators import scope
+from trace_platform.operators.accepts import ONLY_A_SOURCE, TICK, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.wire.task import DatasetEvent, TaskOutput
 
@@ -30,6 +31,8 @@ class Ticker:
     name: ClassVar[str] = "ticker"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = ("ticks",)
+    accepts: ClassVar[Accepts] = ONLY_A_SOURCE
+    emits: ClassVar[Updates | None] = TICK
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config

@@ -15,6 +15,7 @@ from trace_platform.dispatcher.operators.contract import Woken, relayed
 from trace_platform.dispatcher.record_events import Generation
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.postgres.queries import Tx
+from trace_platform.operators.accepts import ANYTHING, PARTITION, TICK, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig
 from trace_platform.state import correlations
 from trace_platform.wire.dag import Count
@@ -30,6 +31,11 @@ class Config(OperatorConfig):
     timeout: float | None = Field(default=None, strict=True, gt=0, le=366 * 86_400)
     on_timeout: Literal["emit", "drop"] = "emit"
 
+    def accepts(self) -> Accepts | None:
+        if self.by is None:
+            return None
+        return Accepts(TICK if self.by == "cursor" else PARTITION, several=True)
+
     @field_validator("need", mode="before")
     @classmethod
     def _one_error(cls, value: Any) -> Any:
@@ -43,6 +49,8 @@ class Aggregator:
     name: ClassVar[str] = "aggregator"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = ("complete",)
+    accepts: ClassVar[Accepts] = ANYTHING
+    emits: ClassVar[Updates | None] = None
 
     @staticmethod
     def problems(inputs: int, config: Any) -> Iterator[str]:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from trace_platform.dispatcher.record_events import Generation
 from trace_platform.drivers.postgres.queries import Tx
+from trace_platform.operators.accepts import Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig
 from trace_platform.wire.task import DatasetEvent, JobRef, TaskInput
 
@@ -42,6 +43,9 @@ class EventOperator(Protocol):
     Config: ClassVar[type[OperatorConfig]]
     # The outputs it emits to, by index; None when the job's YAML alone names them.
     output_names: ClassVar[tuple[str, ...] | None]
+    # What wakes it, and the updates of its outputs; None: those that woke it.
+    accepts: ClassVar[Accepts]
+    emits: ClassVar[Updates | None]
 
     @staticmethod
     def problems(inputs: int, config: Any) -> Iterator[str]:

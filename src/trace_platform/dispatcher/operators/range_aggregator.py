@@ -16,6 +16,7 @@ from trace_platform.dispatcher.operators.contract import News, Woken
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.operators.accepts import RANGE, RANGES, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig
 from trace_platform.state import coverage
 from trace_platform.wire.task import TaskInput
@@ -35,6 +36,8 @@ class RangeAggregator:
     name: ClassVar[str] = "range_aggregator"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = ("ranges",)
+    accepts: ClassVar[Accepts] = RANGES
+    emits: ClassVar[Updates | None] = RANGE
 
     @staticmethod
     def problems(inputs: int, config: Any) -> Iterator[str]:

@@ -9,6 +9,7 @@ import structlog
 
 from trace_platform.dispatcher.operators.contract import News, Woken, relayed
 from trace_platform.drivers.postgres.queries import Tx
+from trace_platform.operators.accepts import ANYTHING, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig
 from trace_platform.wire.task import TaskInput
 
@@ -23,6 +24,8 @@ class WireTap:
     name: ClassVar[str] = "wire_tap"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = None
+    accepts: ClassVar[Accepts] = ANYTHING
+    emits: ClassVar[Updates | None] = None
 
     @staticmethod
     def problems(inputs: int, config: Any) -> Iterator[str]:
