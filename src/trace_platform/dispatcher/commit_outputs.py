@@ -18,9 +18,11 @@ from trace_platform.domain.errors import CommitOvertaken, PartitionOverlap
 from trace_platform.domain.freshness import (
     Change,
     Partition,
+    has_read,
     is_older,
     left_of,
     overlap,
+    ranges_of,
     reads_of,
 )
 from trace_platform.domain.merge_ranges import gaps
@@ -33,6 +35,8 @@ from trace_platform.wire.task import OutputCommit
 # The manifest of files; None for a table, which has none.
 Verified = list[tuple[OutputCommit, Manifest | None]]
 Commits = Mapping[tuple[Generation, str], Committed]
+# By input: what wakes the job now.
+Wakes = Mapping[int, dict[str, Any]]
 
 
 async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
@@ -46,13 +50,14 @@ async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
     # what one transaction commits is there at one moment.
     pinned = sorted(UUID(output["dataset_version"]) for output in task["outputs"])
     known, moment = await datasets.lock_generations(tx, pinned)
-    await _refuse_obsolete(tx, task)
+    wakes = (await reads.wakes(tx, [task["generation_id"]]))[task["generation_id"]]
+    _refuse_obsolete(task, wakes)
     committed: dict[tuple[Generation, str], Committed] = {}
     for output, manifest in verified:
         if manifest is None:
             await datasets.advance_cursor(tx, output)
             continue
-        covered = await _covered(tx, task, output, manifest)
+        covered = await _covered(tx, task, output, manifest, wakes)
         if covered is not None:
             await tasks.note(tx, task, f"covered by {covered}")
             continue
@@ -63,19 +68,20 @@ async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
     return committed
 
 
-async def _refuse_obsolete(tx: Tx, task: Row) -> None:
+def _refuse_obsolete(task: Row, wakes: Wakes) -> None:
     """What it read of another DAG may have given way to another version meanwhile."""
-    now = await reads.versions(tx, [task["generation_id"]])
-    for given in _wakes(task):
-        version = now.get((task["generation_id"], given["input_index"]))
-        if version is not None and version["dataset_version"] != given["dataset_version"]:
+    for given in _woken(task):
+        version = wakes.get(given["input_index"], given)
+        if version["dataset_version"] != given["dataset_version"]:
             raise CommitOvertaken(
                 f"input {given['input_index']} is another version of its dataset by now",
                 hint="another attempt reads the one that is current",
             )
 
 
-async def _covered(tx: Tx, task: Row, output: OutputCommit, manifest: Manifest) -> str | None:
+async def _covered(
+    tx: Tx, task: Row, output: OutputCommit, manifest: Manifest, wakes: Wakes
+) -> str | None:
     """Which partitions hold all that this one could add; None when it is to take its place."""
     pinned = next(o for o in task["outputs"] if o["output_index"] == output.output_index)
     span = _span(manifest)
@@ -87,15 +93,19 @@ async def _covered(tx: Tx, task: Row, output: OutputCommit, manifest: Manifest) 
         await _check_base(tx, task, pinned, manifest)
         _refuse_overlap(span, current, manifest)
         return None
+    if pinned.get("shared"):
+        # What others write there was made of something else.
+        _refuse_overlap(span, current, manifest)
+        return None
     if current and _adds_nothing(task, span, current):
         return ", ".join(partition.key for partition in current[:3])
-    _refuse_older(task, span, current, manifest)
+    _refuse_older(task, span, current, manifest, wakes)
     return None
 
 
 def _adds_nothing(task: Row, span: BlockRange | None, current: Sequence[Partition]) -> bool:
     """Whether all that woke the task was read by whoever made what is there."""
-    changes = [Change.of(given) for given in _wakes(task)]
+    changes = [Change.of(given) for given in _woken(task)]
     if not changes:
         return False
     if span is None:
@@ -107,7 +117,11 @@ def _adds_nothing(task: Row, span: BlockRange | None, current: Sequence[Partitio
 
 
 def _refuse_older(
-    task: Row, span: BlockRange | None, current: Sequence[Partition], manifest: Manifest
+    task: Row,
+    span: BlockRange | None,
+    current: Sequence[Partition],
+    manifest: Manifest,
+    wakes: Wakes,
 ) -> None:
     ours = reads_of(task["inputs"])
     for partition in current:
@@ -116,22 +130,16 @@ def _refuse_older(
                 f"partition {partition.key} was made of a newer state of the inputs",
                 hint="another attempt reads what is current",
             )
-    indexes = {given["input_index"] for given in _wakes(task)}
-    ranges = [r.span for r in ours if r.input_index in indexes and r.span is not None]
     if span is None or not current:
         return
-    if not ranges:
+    woken = {given["input_index"] for given in _woken(task)}
+    if not any(read.span for read in ours if read.input_index in woken):
         _refuse_overlap(span, current, manifest)
         return
     for partition in current:
         assert partition.span is not None, "a partition with a key is not within a range"
-        read = [
-            part
-            for r in partition.made_of
-            if r.input_index in indexes and (part := overlap(r.span, partition.span))
-        ]
-        unread = any(any(gaps(part, ranges)) for part in read or [partition.span])
-        if unread or any(gaps(partition.span, [span])):
+        asked = ranges_of(partition, woken, set(wakes))
+        if any(gaps(partition.span, [span])) or not has_read(ours, asked):
             raise CommitOvertaken(
                 f"partition {partition.key} is there, and not all of it was read",
                 hint="another attempt does all of it",
@@ -157,7 +165,7 @@ async def _check_base(tx: Tx, task: Row, pinned: dict[str, Any], manifest: Manif
         )
 
 
-def _wakes(task: Row) -> list[dict[str, Any]]:
+def _woken(task: Row) -> list[dict[str, Any]]:
     return [given for given in task["inputs"] if given.get("trigger", True)]
 
 

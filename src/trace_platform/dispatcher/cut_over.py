@@ -40,6 +40,7 @@ async def activate(tx: Tx, deploy: Row) -> None:
     await invalidations.follow(tx, moved)
     await generations.subscribe(tx, org_id)
     await generations.owe_missing(tx, sorted(new - old), deploy["id"])
+    await generations.redo_outlived(tx, sorted(new - old))
     await generations.give_again(
         tx, org_id, dag_name, list(moved), list(moved.values()), deploy["id"]
     )

@@ -7,18 +7,28 @@ group stays with the task and each of the others gets one of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.freshness import Change, Partition, hull, left_of, overlap, range_of
+from trace_platform.domain.freshness import (
+    Change,
+    Partition,
+    hull,
+    left_of,
+    overlap,
+    range_of,
+    ranges_of,
+)
 from trace_platform.domain.merge_ranges import merge_ranges
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import partitions, tasks
 
 Given = dict[str, Any]
+# What an input says of the change that woke the task.
+_OF_WAKES = ("changed_at", "invalidation", "replaces")
 # By input, the ranges of it that are read.
 Ranges = dict[int, list[BlockRange]]
 
@@ -31,41 +41,42 @@ class Whole:
     ranges: Ranges
 
 
-async def fit_ranges(tx: Tx, claimed: Sequence[Row]) -> None:
-    """In place, before what is only read is added."""
-    ranged = [task for task in claimed if _is_ranged(task)]
+async def fit_ranges(
+    tx: Tx, claimed: Sequence[Row], wakes: Mapping[UUID, Mapping[int, Given]]
+) -> None:
+    """In place, before what is only read is added. By generation and input: what wakes it now."""
+    ranged = [task for task in claimed if _ranged(task)]
     asked = [
-        (n, version, hull(_spans(task["inputs"])))
+        (n, version, hull(_spans(_ranged(task))))
         for n, task in enumerate(ranged)
         for version in _versions(task)
     ]
     # Where nothing is committed, which is the rule, there is nothing to fit.
     for n in await partitions.touched(tx, asked):
-        await _fit(tx, ranged[n])
+        await _fit(tx, ranged[n], wakes[ranged[n]["generation_id"]])
 
 
-def _is_ranged(task: Row) -> bool:
-    """Whether all that woke it is ranges, and it has something to write."""
-    given: list[Given] = task["inputs"]
-    return bool(task["outputs"] and given) and all("start" in each for each in given)
+def _ranged(task: Row) -> list[Given]:
+    return [given for given in task["inputs"] if "start" in given]
 
 
-async def _fit(tx: Tx, task: Row) -> None:
+async def _fit(tx: Tx, task: Row, wakes: Mapping[int, Given]) -> None:
     left = [part for change in _changes(task) for part in await _left(tx, task, change)]
     if not left:
         # Its commit says that others hold all of it.
         return
-    wholes = [await _whole(tx, task, merged.span) for merged in merge_ranges(left)]
+    wholes = [await _whole(tx, task, merged.span, wakes) for merged in merge_ranges(left)]
     first, *others = await _groups(tx, task, _joined(wholes))
     given = task["inputs"]
-    task["inputs"] = _inputs(given, first)
+    unranged = [each for each in given if "start" not in each]
+    task["inputs"] = _inputs(given, first, wakes) + unranged
     if others:
-        await tasks.split(tx, task["id"], [_inputs(given, group) for group in others])
+        await tasks.split(tx, task["id"], [_inputs(given, group, wakes) for group in others])
 
 
 def _changes(task: Row) -> list[Change]:
     """What is appended to is never taken for done: its rows come from more than one reading."""
-    found = [Change.of(given) for given in task["inputs"]]
+    found = [Change.of(given) for given in _ranged(task)]
     return found if task["append"] is None else [replace(c, changed_at=None) for c in found]
 
 
@@ -76,31 +87,20 @@ async def _left(tx: Tx, task: Row, change: Change) -> list[BlockRange]:
     return [hull(left)] if left else []
 
 
-async def _whole(tx: Tx, task: Row, span: BlockRange) -> Whole:
+async def _whole(tx: Tx, task: Row, span: BlockRange, wakes: Iterable[int]) -> Whole:
     """The range with all of each partition that it cuts, as their makers read it."""
-    own = {given["input_index"] for given in task["inputs"]}
-    ranges: Ranges = {index: [span] for index in _woken(task["inputs"], span) or own}
+    woken = {each["input_index"] for each in _ranged(task) if overlap(range_of(each), span)}
+    ranges: Ranges = {index: [span] for index in woken}
     while True:
         current = [each for output in await _current(tx, task, span) for each in output]
         wider = hull([span, *(each.span for each in current if each.span is not None)])
-        for index, read in _read_by(current, own):
-            ranges.setdefault(index, []).append(read)
+        for partition in current:
+            for index, read in ranges_of(partition, woken, set(wakes)):
+                ranges.setdefault(index, []).append(read)
         if wider == span:
             return Whole(span, ranges)
         # Of another output it may cut others now.
         span = wider
-
-
-def _read_by(current: Iterable[Partition], own: set[int]) -> Iterator[tuple[int, BlockRange]]:
-    """What these partitions hold, by input; all of one that does not say what it was made of."""
-    for each in current:
-        assert each.span is not None, "only ranges are fitted"
-        parts = [
-            (read.input_index, part)
-            for read in each.made_of
-            if read.input_index in own and (part := overlap(read.span, each.span))
-        ]
-        yield from parts or [(index, each.span) for index in own]
 
 
 def _joined(wholes: Sequence[Whole]) -> list[Whole]:
@@ -132,30 +132,28 @@ async def _groups(tx: Tx, task: Row, wholes: Sequence[Whole]) -> list[Whole]:
     return groups
 
 
-def _inputs(given: Sequence[Given], whole: Whole) -> list[Given]:
+def _inputs(given: Sequence[Given], whole: Whole, wakes: Mapping[int, Given]) -> list[Given]:
     return [
-        _input(given, index, merged.span)
+        _input(given, index, merged.span, wakes)
         for index, ranges in sorted(whole.ranges.items())
         for merged in merge_ranges(ranges)
     ]
 
 
-def _input(given: Sequence[Given], index: int, span: BlockRange) -> Given:
+def _input(
+    given: Sequence[Given], index: int, span: BlockRange, wakes: Mapping[int, Given]
+) -> Given:
     """A range of an input, for all that woke the task in it: as new as the newest of that."""
-    own = [each for each in given if each["input_index"] == index]
-    wakes = [each for each in own if overlap(range_of(each), span)]
+    own = [each for each in given if each["input_index"] == index and "start" in each]
+    inside = [each for each in own if overlap(range_of(each), span)]
     facts: Given = {"partition_key": span.key, "start": span.start, "end": span.end}
-    if all("changed_at" in each for each in wakes):
-        facts["changed_at"] = max((each["changed_at"] for each in wakes), default=0)
+    if all("changed_at" in each for each in inside):
+        facts["changed_at"] = max((each["changed_at"] for each in inside), default=0)
     for name in ("invalidation", "replaces"):
-        if found := [each[name] for each in wakes if name in each]:
+        if found := [each[name] for each in inside if name in each]:
             facts[name] = found[0]
-    kept = {k: v for k, v in own[0].items() if k not in ("changed_at", "invalidation", "replaces")}
-    return kept | facts
-
-
-def _woken(given: Sequence[Given], span: BlockRange) -> set[int]:
-    return {each["input_index"] for each in given if overlap(range_of(each), span)}
+    kept = {k: v for k, v in own[0].items() if k not in _OF_WAKES} if own else dict(wakes[index])
+    return kept | {"input_index": index} | facts
 
 
 def _spans(given: Sequence[Given]) -> list[BlockRange]:
@@ -163,7 +161,10 @@ def _spans(given: Sequence[Given]) -> list[BlockRange]:
 
 
 def _versions(task: Row) -> list[UUID]:
-    return [UUID(output["dataset_version"]) for output in task["outputs"]]
+    """Of its outputs. What others write as well was made of something else."""
+    return [
+        UUID(output["dataset_version"]) for output in task["outputs"] if not output.get("shared")
+    ]
 
 
 async def _current(tx: Tx, task: Row, span: BlockRange) -> list[list[Partition]]:

@@ -5,14 +5,17 @@ That is a fact from then on: what the attempt commits is measured by it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from trace_platform.dispatcher.fit_ranges import fit_ranges
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import appends, reads
 
 Given = dict[str, Any]
+# By generation and input: what wakes it now.
+Wakes = Mapping[UUID, Mapping[int, Given]]
 
 
 async def pin_inputs(tx: Tx, claimed: Sequence[Row]) -> None:
@@ -20,8 +23,9 @@ async def pin_inputs(tx: Tx, claimed: Sequence[Row]) -> None:
     if not claimed:
         return
     before = {task["id"]: task["inputs"] for task in claimed}
-    await _follow_versions(tx, claimed)
-    await fit_ranges(tx, claimed)
+    wakes = await reads.wakes(tx, list({task["generation_id"] for task in claimed}))
+    _follow_versions(claimed, wakes)
+    await fit_ranges(tx, claimed, wakes)
     await reads.add(tx, claimed)
     await _add_positions(tx, claimed)
     changed = [task for task in claimed if task["inputs"] != before[task["id"]]]
@@ -30,23 +34,37 @@ async def pin_inputs(tx: Tx, claimed: Sequence[Row]) -> None:
     await appends.pin(tx, claimed)
 
 
-async def _follow_versions(tx: Tx, claimed: Sequence[Row]) -> None:
+def _follow_versions(claimed: Sequence[Row], wakes: Wakes) -> None:
     """A dataset of another DAG may have been rebuilt, or rolled back, since a task was made: what
     is current is read, or its results would be those of a version that gave way."""
-    now = await reads.versions(tx, list({task["generation_id"] for task in claimed}))
     for task in claimed:
+        now = wakes[task["generation_id"]]
         read: dict[Any, Given] = {}
         for given in task["inputs"]:
             if not given.get("trigger", True):
                 continue
-            place = (task["generation_id"], given["input_index"])
+            index = given["input_index"]
             about = (given.get("partition_key"), given.get("cursor"), given.get("invalidation"))
-            # Of one partition in two versions the last counts.
-            read[*place, *about] = _in_version(given, now.get(place, {}))
+            read[index, *about] = _as_one(
+                read.get((index, *about)), _in_version(given, now.get(index, {}))
+            )
         task["inputs"] = list(read.values())
 
 
-def _in_version(given: Given, version: dict[str, str]) -> Given:
+def _as_one(known: Given | None, given: Given) -> Given:
+    """A partition that changed twice is read once, for the newer of both changes; whichever of them
+    was routed first."""
+    if known is None:
+        return given
+    one = known | given
+    if "changed_at" in known and "changed_at" in given:
+        one["changed_at"] = max(known["changed_at"], given["changed_at"])
+    else:
+        one.pop("changed_at", None)
+    return one
+
+
+def _in_version(given: Given, version: Given) -> Given:
     """Positions of one version say nothing about another."""
     if version.get("dataset_version", given["dataset_version"]) == given["dataset_version"]:
         return given

@@ -66,8 +66,7 @@ def event_rows(
         "attempt": task["attempt"],
         # What follows from a task that is less urgent than its job is no more urgent than it.
         "priority": task["priority"] if task["priority"] > task["job_priority"] else None,
-        # What is done again is said again, though no partition stands for it: by this task once.
-        "repeat": str(task["id"]) if task["backfill_id"] or does_again(task) else None,
+        "repeat": str(task["id"]) if _does_again(task) else None,
     }
     rows = []
     for event in given:
@@ -78,6 +77,15 @@ def event_rows(
         facts = {"materialisation": str(made.id), "replaces": made.replaces} if made else {}
         rows.append(event.model_dump(mode="json") | producer | facts)
     return rows
+
+
+def _does_again(task: Row) -> bool:
+    """Whether what the task passes on may have been passed on before, as it was then."""
+    return (
+        task["backfill_id"] is not None
+        or does_again(task)
+        or any(given.get("replaces") for given in task["inputs"])
+    )
 
 
 def pinned_generations(task: Row) -> set[Generation]:

@@ -77,11 +77,12 @@ def _as_merged(lead: Row, span: BlockRange | None, members: Sequence[Row]) -> Ro
 
 
 async def _have_read_again(tx: Tx, lead: Row, span: BlockRange | None) -> None:
+    # Also without a reader: a version that is rolled back to may be one.
+    await events.record(tx, [_event(lead, span)])
     readers = await invalidations.readers(tx, lead["dataset_version"])
     if not readers:
         await _say_processed(tx, lead, "nobody reads it")
         return
-    await events.record(tx, [_event(lead, span)])
     generations = [row["generation_id"] for row in readers]
     waiting = await invalidations.waiting_tasks(tx, lead["dataset_version"], generations)
     scope = {

@@ -108,6 +108,34 @@ def is_older(ours: Iterable[Read], theirs: Iterable[Read]) -> bool:
     )
 
 
+def ranges_of(
+    partition: Partition, woken: set[int], wakes: set[int]
+) -> list[tuple[int, BlockRange]]:
+    """What has to be read, by input, to make a partition again: the ranges that its maker read of
+    those inputs that can wake the job. One that was made of a single input, which did not wake us,
+    is made of ours: its operator takes one at a time. So is one that says nothing.
+    """
+    assert partition.span is not None, "only ranges have parts"
+    parts = [
+        (read.input_index, part)
+        for read in partition.made_of
+        if read.input_index in wakes and (part := overlap(read.span, partition.span))
+    ]
+    indexes = {index for index, _ in parts}
+    if len(indexes) > 1 or indexes & woken:
+        return parts
+    return [(index, partition.span) for index in sorted(woken)]
+
+
+def has_read(ours: Iterable[Read], asked: Iterable[tuple[int, BlockRange]]) -> bool:
+    """Whether we read all of these ranges."""
+    read: dict[int, list[BlockRange]] = {}
+    for each in ours:
+        if each.span is not None:
+            read.setdefault(each.input_index, []).append(each.span)
+    return not any(any(gaps(part, read.get(index, []))) for index, part in asked)
+
+
 def reads_of(inputs: Sequence[Given]) -> list[Read]:
     """What an attempt with these inputs reads; of one version ranges that touch are one."""
     ranges: dict[tuple[int, str, int], list[BlockRange]] = {}

@@ -47,7 +47,7 @@ async def with_files(tx: Tx, tasks: Sequence[Row]) -> list[list[Pinned]]:
 
 
 def _with_files(pinned: Pinned, files: dict[str, list[str]]) -> Pinned:
-    shown = {name: value for name, value in pinned.items() if name != "base"}
+    shown = {name: value for name, value in pinned.items() if name not in ("base", "shared")}
     found = [uri for id in _base(pinned) for uri in files[id]]
     return shown | {"files": found} if found else shown
 

@@ -1,7 +1,8 @@
 -- name: record_events$
 -- Recorded once per identity; what is new is owed to the router, in chunks that route quickly. Each
 -- takes the next position of its generation, whose lock is kept until this is committed. An identity
--- that was there before leaves a position that nobody has.
+-- that was there before leaves a position that nobody has. What is done again is said again, once by
+-- each task, though no partition stands for it.
 WITH given AS MATERIALIZED (
     SELECT DISTINCT ON (dataset_version, identity) *
       FROM (SELECT e.*, CASE
@@ -104,7 +105,10 @@ WITH fresh AS (
                'partition_key', due.partition_key, 'start', due.range_start,
                'end', due.range_end, 'invalidation', due.invalidation_id,
                'changed_at', CASE WHEN due.only_announced THEN 0 ELSE due.position END,
-               'replaces', nullif(due.replaces OR due.owed_to IS NOT NULL, false)))
+               -- Of another DAG's dataset all that is owed takes the place of something.
+               'replaces', nullif(due.replaces OR due.owed_to IS NOT NULL
+                                  AND j.dag_name <> (SELECT d.dag_name FROM datasets d
+                                                      WHERE d.uuid = due.dataset_uuid), false)))
            || CASE WHEN s.filter IS NULL THEN '{}' ELSE jsonb_build_object('where', s.filter) END
                AS input
       FROM due
@@ -155,6 +159,11 @@ WITH fresh AS (
      ORDER BY generation_id, absorbs, piece DESC
         ON CONFLICT (generation_id, absorbs) WHERE absorbs IS NOT NULL DO UPDATE
        SET inputs = CASE WHEN tasks.absorbs = '*' THEN tasks.inputs || excluded.inputs
+                         -- Routed later, it may have happened before.
+                         WHEN tasks.inputs->0->>'dataset_version'
+                              = excluded.inputs->0->>'dataset_version'
+                              AND (tasks.inputs->0->>'changed_at')::bigint
+                                  > (excluded.inputs->0->>'changed_at')::bigint THEN tasks.inputs
                          ELSE excluded.inputs END,
            priority = least(tasks.priority, excluded.priority)
     RETURNING id, job_id, generation_id, runtime, pending_backpressure, absorbs, dedupe_key,

@@ -132,7 +132,13 @@ async def give_again(
     readers = [row["generation_id"] for row in rows]
     if readers:
         await owe_missing(tx, readers, again)
-        await _sql.redo_outlived(tx, generation_ids=readers, dataset_uuids=list(dataset_uuids))
+        await redo_outlived(tx, readers)
+
+
+async def redo_outlived(tx: Tx, generation_ids: Sequence[UUID]) -> None:
+    """What these made of versions that gave way is read again where the current ones hold nothing:
+    nothing else would wake them for it."""
+    await _sql.redo_outlived(tx, generation_ids=list(generation_ids))
 
 
 async def mark_built(tx: Tx, generation_ids: Sequence[UUID]) -> None:

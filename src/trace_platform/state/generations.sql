@@ -205,8 +205,8 @@ WITH made AS MATERIALIZED (
       JOIN partition_versions p ON p.dataset_version = o.version AND p.superseded_at IS NULL
      CROSS JOIN LATERAL jsonb_to_recordset(p.made_of)
                         AS r (input integer, version uuid, "start" bigint, "end" bigint)
-     WHERE s.generation_id = ANY(:generation_ids) AND s.dataset_uuid = ANY(:dataset_uuids)
-       AND r.input = s.input_index AND r.version <> s.dataset_version AND r."start" IS NOT NULL
+     WHERE s.generation_id = ANY(:generation_ids) AND r.input = s.input_index
+       AND r.version <> s.dataset_version AND r."start" IS NOT NULL
        AND EXISTS (SELECT FROM dataset_versions v
                     WHERE v.version = r.version
                       AND (v.location IS NOT NULL OR EXISTS (

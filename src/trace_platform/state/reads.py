@@ -23,18 +23,16 @@ _OWN_FACTS = ("changed_at", "read_at", "replaces")
 _LEAVE = 10
 
 
-async def versions(
-    tx: Tx, generation_ids: Sequence[UUID]
-) -> dict[tuple[UUID, int], dict[str, str]]:
-    """By generation and input: the version of the dataset that wakes it now."""
+async def wakes(tx: Tx, generation_ids: Sequence[UUID]) -> dict[UUID, dict[int, Given]]:
+    """By generation and input: the version of the dataset that wakes it now, and what of it."""
     rows = await _sql.input_versions(tx, generation_ids=list(generation_ids))
-    return {
-        (row["generation_id"], row["input_index"]): {
+    found: dict[UUID, dict[int, Given]] = {generation_id: {} for generation_id in generation_ids}
+    for row in rows:
+        found[row["generation_id"]][row["input_index"]] = {
             "dataset_uuid": str(row["dataset_uuid"]),
             "dataset_version": str(row["dataset_version"]),
-        }
-        for row in rows
-    }
+        } | ({} if row["filter"] is None else {"where": row["filter"]})
+    return found
 
 
 async def positions(tx: Tx, versions: Sequence[str]) -> dict[str, int]:

@@ -1,6 +1,6 @@
 -- name: input_versions
 -- Which version of each input a generation is woken by now.
-SELECT generation_id, input_index, dataset_uuid, dataset_version FROM subscriptions
+SELECT generation_id, input_index, dataset_uuid, dataset_version, filter FROM subscriptions
  WHERE generation_id = ANY(:generation_ids);
 
 -- name: positions

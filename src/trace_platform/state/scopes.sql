@@ -142,7 +142,8 @@ WITH given AS MATERIALIZED (
     SELECT p.event_id, p.generation_id, m.id
       FROM pieces p JOIN made m ON m.dedupe_key = p.piece_key
      ORDER BY p.event_id
-        ON CONFLICT (event_id, generation_id) DO UPDATE SET task_id = excluded.task_id
+        ON CONFLICT (event_id, generation_id) DO UPDATE
+       SET task_id = excluded.task_id, done = false
 )
 SELECT id FROM made ORDER BY id;
 

@@ -75,6 +75,8 @@ WITH RECURSIVE waiting AS (
                                  'name', j.outputs[d.output_index + 1],
                                  'dataset_uuid', coalesce(s.uuid, d.uuid),
                                  'dataset_version', coalesce(s.current_version, g.version))
+                                 || CASE WHEN s.uuid IS NULL THEN '{}'::jsonb
+                                         ELSE '{"shared": true}' END
                                  ORDER BY d.output_index), '[]')
                         FROM dataset_versions g JOIN datasets d ON d.uuid = g.dataset_uuid
                         LEFT JOIN datasets s ON s.uuid = (

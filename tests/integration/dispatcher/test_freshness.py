@@ -18,11 +18,12 @@ from tests.integration.dispatcher.test_invalidations import (
     states,
     take,
 )
-from tests.support.control_plane import ControlPlane, stage
+from tests.support.control_plane import ControlPlane, range_event, stage
 from tests.support.pipeline import Pipeline, dag_yaml, edited
 from trace_platform.dispatcher.advance_backfills import advance_backfills
 from trace_platform.dispatcher.advance_deploys import advance_deploys
 from trace_platform.dispatcher.deploy_dag import deploy_dag
+from trace_platform.dispatcher.emit_events import emit_events
 from trace_platform.dispatcher.invalidate import invalidate
 from trace_platform.dispatcher.plan_backfill import plan_backfill
 from trace_platform.dispatcher.process_invalidations import close_invalidations
@@ -30,13 +31,15 @@ from trace_platform.dispatcher.prune_history import prune_history
 from trace_platform.dispatcher.relieve_pressure import relieve_pressure
 from trace_platform.dispatcher.requeue_failed import requeue_failed
 from trace_platform.dispatcher.resolve_datasets import resolve_datasets
+from trace_platform.dispatcher.roll_back import roll_back
 from trace_platform.dispatcher.route_invalidations import route_invalidations
 from trace_platform.dispatcher.start_backfill import start_backfill
 from trace_platform.domain.errors import CommitOvertaken, PartitionOverlap
 from trace_platform.wire.backfill import BackfillRange, BackfillRequest
+from trace_platform.wire.control import EmitRequest
 from trace_platform.wire.invalidation import InvalidateRequest
 from trace_platform.wire.query import DatasetRef, ResolveRequest
-from trace_platform.wire.task import Claimed
+from trace_platform.wire.task import Claimed, EventScope
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +54,46 @@ jobs:
     operator: no_op
     inputs: [{ from: { job: request } }]
     outputs: [blocks]
+"""
+DECODE = """
+  - name: decode
+    activation: reactive
+    runtime: ecs_platform
+    operator: no_op
+    execution_strategy: {strategy}
+    inputs: [{{ from: {{ job: ingest }} }}]
+    outputs: [rows]
+"""
+SPLIT = """
+  - name: split
+    activation: reactive
+    runtime: ecs_platform
+    operator: no_op
+    inputs: [{ from: { job: ingest } }]
+    outputs: [chunks]
+  - name: decode
+    activation: reactive
+    runtime: ecs_platform
+    operator: no_op
+    inputs: [{ from: { job: split } }, { from: { job: ingest }, trigger: false }]
+    outputs: [rows]
+"""
+JOIN = """
+name: flow
+jobs:
+  - { name: a, activation: source, source: { kind: manual } }
+  - { name: b, activation: source, source: { kind: manual } }
+  - name: join
+    activation: reactive
+    runtime: ecs_platform
+    operator: no_op
+    execution_strategy: Bulk
+    inputs: [{ from: { job: a } }, { from: { job: b } }]
+"""
+MADE_OF = """
+SELECT p.partition_key, p.made_of
+  FROM partition_versions p JOIN datasets d ON d.uuid = p.dataset_uuid
+ WHERE d.job_name = %s AND p.superseded_at IS NULL
 """
 CURRENT = """
 SELECT partition_key, task_id FROM partition_versions
@@ -357,6 +400,173 @@ async def test_the_newest_cursor_is_kept(plane: ControlPlane) -> None:
         )
     await prune_history(plane.me.state, 0)
     assert plane.sql("SELECT cursor FROM events") == [{"cursor": 3}]
+
+
+async def test_what_was_invalid_while_nobody_read_it_is_read_after_a_rollback(
+    plane: ControlPlane,
+) -> None:
+    await plane.deploy(DAG)
+    await trigger(plane, (0, 9))
+    await run_all(plane)
+    await plane.deploy(DAG.partition("  - name: ingest")[0])
+    await say(plane, "flow.request", 0, 9)
+    await route(plane)
+    assert await states(plane) == [("processed", 0, 0)]
+    await prune_history(plane.me.state, 0)
+    await roll_back(plane.me.state, plane.me.org_id, "flow")
+    assert await run_all(plane) == [("ingest", 0, 9)]
+
+
+async def test_what_is_done_again_is_not_taken_for_done_before_it_is(plane: ControlPlane) -> None:
+    await plane.deploy(DAG)
+    await trigger(plane, (0, 9))
+    await run_all(plane)
+    await prune_history(plane.me.state, 0)
+    request = BackfillRequest(dag_name="flow", job_name="ingest", start=0, end=9, force=True)
+    await start_backfill(plane.me.state, plane.me.org_id, request)
+    await plane.settle()
+    (again,) = await take(plane)
+    await plane.complete(again, status="Failed", error_code="broken", retryable=False)
+    asked = BackfillRange(dag_name="flow", job_name="ingest", start=0, end=9)
+    assert (await plan_backfill(plane.me.state, plane.me.org_id, asked)).due == 1
+
+
+# --- events in another order than they happened
+
+
+@pytest.mark.parametrize("strategy", ["PerUpdate", "PerPartition", "Bulk"])
+async def test_a_change_that_is_routed_before_an_older_one_is_read(
+    plane: ControlPlane, strategy: str
+) -> None:
+    await plane.deploy(DAG + DECODE.format(strategy=strategy))
+    await trigger(plane, (0, 9))
+    (ingest,) = await take(plane)
+    await commit(plane, ingest)
+    await plane.settle()
+    (decode,) = await take(plane)
+    await rewritten(plane)
+    plane.sql("UPDATE outbox SET available_at = now() + interval '1 h' WHERE kind = 'route'")
+    # It starts when the first rewrite is committed and not routed.
+    await plane.complete(decode, status="Failed", error_code="x", interrupted=True)
+    await requeue_failed(plane.me.state)
+    (decode,) = await take(plane)
+    await rewritten(plane)
+    await plane.settle()
+    plane.sql("UPDATE outbox SET available_at = now() WHERE kind = 'route'")
+    await plane.settle()
+    await commit(plane, decode)
+    await run_all(plane)
+    (held,) = plane.sql(MADE_OF, "decode")
+    (newest,) = plane.sql(
+        "SELECT max(e.position) AS position FROM events e"
+        " JOIN datasets d ON d.uuid = e.dataset_uuid WHERE d.job_name = 'ingest'"
+    )
+    assert held["made_of"][0]["position"] >= newest["position"]
+
+
+async def rewritten(plane: ControlPlane) -> None:
+    """The chain, and what ingest made of it."""
+    await say(plane, "flow.request", 0, 9)
+    await route_invalidations(plane.me.state)
+    plane.sql(
+        "UPDATE outbox SET available_at = now() WHERE kind = 'route' AND payload->'event_ids' @>"
+        " (SELECT jsonb_agg(id) FROM events"
+        " WHERE invalidation_id IS NOT NULL AND routed_at IS NULL)"
+    )
+    await plane.settle()
+    (ingest,) = await take(plane)
+    await commit(plane, ingest)
+
+
+async def test_ranges_that_follow_from_what_was_made_anew_are_passed_on_again(
+    plane: ControlPlane,
+) -> None:
+    await plane.deploy(DAG + SPLIT)
+
+    async def work() -> list[tuple[str, int | None, int | None]]:
+        ran = []
+        while True:
+            await plane.settle()
+            claims = await take(plane)
+            if not claims:
+                return ran
+            for claimed in claims:
+                given = claimed.task.inputs[0]
+                ran.append((claimed.task.job.name, given.start, given.end))
+                if claimed.task.job.name == "split":
+                    halves = [range_event(claimed, 0, 4), range_event(claimed, 5, 9)]
+                    await plane.complete(claimed, events=halves)
+                else:
+                    await commit(plane, claimed)
+
+    await trigger(plane, (0, 9))
+    assert ("decode", 0, 4) in await work()
+    await say(plane, "flow.ingest", 0, 9)
+    await route(plane)
+    assert ("decode", 0, 4) in await work()
+
+
+# --- several inputs
+
+
+async def test_ranges_of_one_input_do_not_stand_for_those_of_another(plane: ControlPlane) -> None:
+    await plane.deploy(JOIN)
+    await plane.trigger(0, 9, "flow", "a")
+    await plane.settle()
+    (first,) = await take(plane)
+    await say(plane, "flow.a", 0, 4)
+    await route_invalidations(plane.me.state)
+    await plane.trigger(0, 9, "flow", "b")
+    await plane.settle()
+    (second,) = await take(plane)
+    await commit_hull(plane, first)
+    with pytest.raises(CommitOvertaken) as caught:
+        await commit_hull(plane, second)
+    await plane.complete(second, status="Failed", error_code=caught.value.code)
+    await requeue_failed(plane.me.state)
+    (second,) = await take(plane)
+    await commit_hull(plane, second)
+    (held,) = plane.sql(MADE_OF, "join")
+    assert {(r["input"], r["start"], r["end"]) for r in held["made_of"]} == {(0, 0, 9), (1, 0, 9)}
+
+
+async def test_a_change_of_one_input_reads_the_others_again(plane: ControlPlane) -> None:
+    await plane.deploy(JOIN)
+    for source in "ab":
+        await plane.trigger(0, 9, "flow", source)
+    await plane.settle()
+    (both,) = await take(plane)
+    await commit_hull(plane, both)
+    await say(plane, "flow.a", 3, 4)
+    await route(plane)
+    (again,) = await take(plane)
+    await commit_hull(plane, again)
+    (held,) = plane.sql(MADE_OF, "join")
+    assert {(r["input"], r["start"], r["end"]) for r in held["made_of"]} == {(0, 0, 9), (1, 0, 9)}
+
+
+async def test_a_range_beside_a_cursor_is_fitted_too(plane: ControlPlane) -> None:
+    await plane.deploy(JOIN)
+    await plane.trigger(0, 9, "flow", "a")
+    await plane.settle()
+    (first,) = await take(plane)
+    await commit_hull(plane, first)
+    await say(plane, "flow.a", 5, 14)
+    await route_invalidations(plane.me.state)
+    emitted = EmitRequest(dataset="flow.b", events=[EventScope(cursor=7)])
+    await emit_events(plane.me.state, plane.me.org_id, emitted)
+    await plane.settle()
+    (both,) = await take(plane)
+    assert sorted((i.cursor or 0, i.start) for i in both.task.inputs) == [(0, 0), (7, None)]
+    await commit_hull(plane, both)
+    (held,) = plane.sql(MADE_OF, "join")
+    assert held["partition_key"] == "0-14"
+
+
+async def commit_hull(plane: ControlPlane, claimed: Claimed) -> None:
+    ranges = [(i.start, i.end) for i in claimed.task.inputs if i.start is not None]
+    first, last = min(start for start, _ in ranges), max(end or 0 for _, end in ranges)
+    await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, first, last)])
 
 
 # --- several ranges at once
