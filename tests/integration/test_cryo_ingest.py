@@ -221,9 +221,9 @@ def test_a_retried_spark_task_writes_beside_the_first_try(tmp_path: Path, ingest
     assert first.files["logs"].sha256 == second.files["logs"].sha256
 
 
-def test_a_task_of_two_inputs_is_refused(ingest: Ingest) -> None:
+def test_a_task_of_two_ranges_is_refused(ingest: Ingest) -> None:
     task = ingest.task("http://127.0.0.1:1", BlockRange(0, 3))
-    with pytest.raises(InvalidConfig, match="one input"):
+    with pytest.raises(InvalidConfig, match="one block range, and 2 updates"):
         CryoIngest().run(replace(task, inputs=task.inputs * 2))
 
 
