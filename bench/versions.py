@@ -318,10 +318,10 @@ WITH makers AS MATERIALIZED (
     RETURNING id, dataset_uuid, dataset_version, partition_key, range_start, range_end, task_id
 ), told AS (
     INSERT INTO events (org_id, dataset_uuid, dataset_version, identity, partition_key, range_start,
-        range_end, producer_task_id, producer_attempt, materialisation, routed_at)
+        range_end, producer_task_id, producer_attempt, materialisation, routed_at, position)
     SELECT (SELECT org_id FROM makers LIMIT 1), dataset_uuid, dataset_version,
            'partition:' || partition_key || '@' || id, partition_key, range_start, range_end,
-           task_id, 1, id, now()
+           task_id, 1, id, now(), row_number() OVER (PARTITION BY dataset_version ORDER BY id)
       FROM parts
     RETURNING id, dataset_version
 ), read AS (

@@ -138,7 +138,7 @@ def _refuse_older(
         return
     for partition in current:
         assert partition.span is not None, "a partition with a key is not within a range"
-        asked = ranges_of(partition, woken, set(wakes))
+        asked = ranges_of(partition, woken, set(wakes), several=task["takes_several"])
         if any(gaps(partition.span, [span])) or not has_read(ours, asked):
             raise CommitOvertaken(
                 f"partition {partition.key} is there, and not all of it was read",

@@ -62,13 +62,14 @@ def _ranged(task: Row) -> list[Given]:
 
 async def _fit(tx: Tx, task: Row, wakes: Mapping[int, Given]) -> None:
     left = [part for change in _changes(task) for part in await _left(tx, task, change)]
+    unranged = [each for each in task["inputs"] if "start" not in each]
     if not left:
-        # Its commit says that others hold all of it.
+        # Others hold all of it: its commit says so, or what else woke it is done alone.
+        task["inputs"] = unranged or task["inputs"]
         return
     wholes = [await _whole(tx, task, merged.span, wakes) for merged in merge_ranges(left)]
     first, *others = await _groups(tx, task, _joined(wholes))
     given = task["inputs"]
-    unranged = [each for each in given if "start" not in each]
     task["inputs"] = _inputs(given, first, wakes) + unranged
     if others:
         await tasks.split(tx, task["id"], [_inputs(given, group, wakes) for group in others])
@@ -95,7 +96,8 @@ async def _whole(tx: Tx, task: Row, span: BlockRange, wakes: Iterable[int]) -> W
         current = [each for output in await _current(tx, task, span) for each in output]
         wider = hull([span, *(each.span for each in current if each.span is not None)])
         for partition in current:
-            for index, read in ranges_of(partition, woken, set(wakes)):
+            asked = ranges_of(partition, woken, set(wakes), several=task["takes_several"])
+            for index, read in asked:
                 ranges.setdefault(index, []).append(read)
         if wider == span:
             return Whole(span, ranges)

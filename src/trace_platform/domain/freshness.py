@@ -109,11 +109,11 @@ def is_older(ours: Iterable[Read], theirs: Iterable[Read]) -> bool:
 
 
 def ranges_of(
-    partition: Partition, woken: set[int], wakes: set[int]
+    partition: Partition, woken: set[int], wakes: set[int], *, several: bool
 ) -> list[tuple[int, BlockRange]]:
     """What has to be read, by input, to make a partition again: the ranges that its maker read of
-    those inputs that can wake the job. One that was made of a single input, which did not wake us,
-    is made of ours: its operator takes one at a time. So is one that says nothing.
+    those inputs that can wake the job. Where a task takes one input at a time, a partition that was
+    made of another is made of ours. So is one that says nothing.
     """
     assert partition.span is not None, "only ranges have parts"
     parts = [
@@ -121,8 +121,7 @@ def ranges_of(
         for read in partition.made_of
         if read.input_index in wakes and (part := overlap(read.span, partition.span))
     ]
-    indexes = {index for index, _ in parts}
-    if len(indexes) > 1 or indexes & woken:
+    if parts and (several or woken & {index for index, _ in parts}):
         return parts
     return [(index, partition.span) for index in sorted(woken)]
 

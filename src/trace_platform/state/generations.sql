@@ -196,46 +196,72 @@ SELECT DISTINCT s.generation_id
 -- name: redo_outlived!
 -- What these generations made of versions that gave way, and of which the version that is current now
 -- holds nothing, is invalid: they read it again, and find that it is gone. Ranges that are only
--- announced are left alone: whoever reads them would find them all the same.
-WITH made AS MATERIALIZED (
+-- announced are left alone: whoever reads them would find them all the same. A partition from before
+-- anybody wrote down what it was made of may be of a version that gave way.
+WITH read AS MATERIALIZED (
     SELECT s.generation_id, s.job_id, s.input_index, s.dataset_uuid, s.dataset_version, s.filter,
-           range_agg(int8range(r."start", r."end", '[]')) AS ranges
+           r."start", r."end", r.key
       FROM subscriptions s
       JOIN dataset_versions o ON o.generation_id = s.generation_id
       JOIN partition_versions p ON p.dataset_version = o.version AND p.superseded_at IS NULL
      CROSS JOIN LATERAL jsonb_to_recordset(p.made_of)
-                        AS r (input integer, version uuid, "start" bigint, "end" bigint)
+                        AS r (input integer, version uuid, "start" bigint, "end" bigint, key text)
      WHERE s.generation_id = ANY(:generation_ids) AND r.input = s.input_index
-       AND r.version <> s.dataset_version AND r."start" IS NOT NULL
+       AND r.version <> s.dataset_version
        AND EXISTS (SELECT FROM dataset_versions v
                     WHERE v.version = r.version
                       AND (v.location IS NOT NULL OR EXISTS (
                            SELECT FROM partition_versions x WHERE x.dataset_version = v.version)))
-     GROUP BY s.generation_id, s.job_id, s.input_index, s.dataset_uuid, s.dataset_version, s.filter
+    UNION ALL
+    SELECT s.generation_id, s.job_id, s.input_index, s.dataset_uuid, s.dataset_version, s.filter,
+           p.range_start, p.range_end, CASE WHEN p.range_start IS NULL THEN p.partition_key END
+      FROM subscriptions s
+      JOIN jobs j ON j.id = s.job_id
+      JOIN datasets d ON d.uuid = s.dataset_uuid AND d.dag_name <> j.dag_name
+      JOIN dataset_versions o ON o.generation_id = s.generation_id
+      JOIN partition_versions p ON p.dataset_version = o.version AND p.superseded_at IS NULL
+                               AND p.made_of = '[]'
+     WHERE s.generation_id = ANY(:generation_ids)
+       AND (SELECT count(*) FROM subscriptions n WHERE n.generation_id = s.generation_id) = 1
 ), held AS MATERIALIZED (
-    SELECT v.version, range_agg(int8range(e.range_start, e.range_end, '[]')) AS ranges
-      FROM (SELECT DISTINCT dataset_version AS version FROM made) v
+    SELECT v.version, range_agg(int8range(e.range_start, e.range_end, '[]')) AS ranges,
+           array_agg(e.partition_key) FILTER (WHERE e.range_start IS NULL) AS keys
+      FROM (SELECT DISTINCT dataset_version AS version FROM read) v
      CROSS JOIN LATERAL current_events(v.version, 0) e
-     WHERE e.range_start IS NOT NULL AND e.invalidation_id IS NULL
+     WHERE e.partition_key IS NOT NULL AND e.invalidation_id IS NULL
      GROUP BY v.version
+), made AS MATERIALIZED (
+    SELECT generation_id, job_id, input_index, dataset_uuid, dataset_version, filter,
+           range_agg(int8range("start", "end", '[]')) AS ranges
+      FROM read WHERE "start" IS NOT NULL
+     GROUP BY generation_id, job_id, input_index, dataset_uuid, dataset_version, filter
 ), outlived AS MATERIALIZED (
-    SELECT m.*, uuid7() AS id, lower(gone) AS first, upper(gone) - 1 AS last
-      FROM made m LEFT JOIN held h ON h.version = m.dataset_version
-     CROSS JOIN LATERAL unnest(m.ranges - coalesce(h.ranges, '{}')) gone
+    SELECT g.*, uuid7() AS id,
+           CASE WHEN key IS NULL THEN 'row_range' ELSE 'partition' END AS scope,
+           coalesce(key, first || '-' || last) AS part
+      FROM (SELECT m.generation_id, m.job_id, m.input_index, m.dataset_uuid, m.dataset_version,
+                   m.filter, lower(gone) AS first, upper(gone) - 1 AS last, NULL AS key
+              FROM made m LEFT JOIN held h ON h.version = m.dataset_version
+             CROSS JOIN LATERAL unnest(m.ranges - coalesce(h.ranges, '{}')) gone
+            UNION
+            SELECT r.generation_id, r.job_id, r.input_index, r.dataset_uuid, r.dataset_version,
+                   r.filter, NULL, NULL, r.key
+              FROM read r LEFT JOIN held h ON h.version = r.dataset_version
+             WHERE r.key IS NOT NULL AND r.key <> ALL(coalesce(h.keys, '{}'))) g
 ), said AS (
     INSERT INTO data_invalidations (id, org_id, dataset_uuid, dataset_version, scope, partition_key,
                                     range_start, range_end, remade, reason, routed_at)
-    SELECT o.id, j.org_id, o.dataset_uuid, o.dataset_version, 'row_range', o.first || '-' || o.last,
-           o.first, o.last, true, 'the version that is current holds nothing here', clock_timestamp()
+    SELECT o.id, j.org_id, o.dataset_uuid, o.dataset_version, o.scope, o.part, o.first, o.last, true,
+           'the version that is current holds nothing here', clock_timestamp()
       FROM outlived o JOIN jobs j ON j.id = o.job_id
 ), made_again AS (
     INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs)
     SELECT j.org_id, j.id, o.generation_id, o.dataset_version || ':' || 'invalidation:' || o.id,
            j.runtime, j.priority,
-           jsonb_build_array(jsonb_build_object(
+           jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
                'input_index', o.input_index, 'dataset_uuid', o.dataset_uuid,
-               'dataset_version', o.dataset_version, 'partition_key', o.first || '-' || o.last,
-               'start', o.first, 'end', o.last, 'invalidation', o.id, 'replaces', true)
+               'dataset_version', o.dataset_version, 'partition_key', o.part,
+               'start', o.first, 'end', o.last, 'invalidation', o.id, 'replaces', true))
                || CASE WHEN o.filter IS NULL THEN '{}' ELSE jsonb_build_object('where', o.filter) END)
       FROM outlived o JOIN jobs j ON j.id = o.job_id
     RETURNING id, runtime, (inputs->0->>'invalidation')::uuid AS invalidation_id

@@ -329,6 +329,23 @@ async def test_a_reader_follows_smaller_pieces_however_long_ago_it_read(
     assert {i["revision"] for value in held.values() for i in value["inputs"]} == {2}
 
 
+async def test_partitions_from_before_positions_go_with_the_version_they_are_of(
+    pipe: Pipeline,
+) -> None:
+    data = resettable()
+    await deployed(pipe, data)
+    await pipe.deploy(edges.READER, "r")
+    await pipe.trigger((0, 19), (20, 39))
+    await pipe.settle()
+    pipe.plane.sql("UPDATE partition_versions SET made_of = '[]'")
+    data["jobs"][0]["config"] = {"era": 2}
+    await deployed(pipe, data)
+    await pipe.trigger((20, 39))
+    await pipe.settle()
+    held = (await pipe.read())["r_x"]
+    assert {tuple(i["range"]) for value in held.values() for i in value["inputs"]} == {(20, 39)}
+
+
 @pytest.mark.parametrize("forget", [False, True])
 async def test_a_rollback_reads_again_what_was_invalid_meanwhile(
     pipe: Pipeline, forget: bool
@@ -392,7 +409,7 @@ async def test_the_newest_cursor_is_kept(plane: ControlPlane) -> None:
     for cursor in (1, 2, 3):
         plane.sql(
             "INSERT INTO events (org_id, dataset_uuid, dataset_version, identity, cursor,"
-            " routed_at) SELECT id, %s, %s, 'cursor:' || %s, %s, now() FROM orgs",
+            " routed_at, position) SELECT id, %s, %s, 'cursor:' || %s, %s, now(), 1 FROM orgs",
             version["uuid"],
             version["current_version"],
             cursor,
@@ -543,6 +560,31 @@ async def test_a_change_of_one_input_reads_the_others_again(plane: ControlPlane)
     await commit_hull(plane, again)
     (held,) = plane.sql(MADE_OF, "join")
     assert {(r["input"], r["start"], r["end"]) for r in held["made_of"]} == {(0, 0, 9), (1, 0, 9)}
+
+
+async def test_an_input_that_comes_later_is_read_with_those_before(plane: ControlPlane) -> None:
+    await plane.deploy(JOIN)
+    for source in "ab":
+        await plane.trigger(0, 9, "flow", source)
+        await plane.settle()
+        (one,) = await take(plane)
+        await commit_hull(plane, one)
+    (held,) = plane.sql(MADE_OF, "join")
+    assert {(r["input"], r["start"], r["end"]) for r in held["made_of"]} == {(0, 0, 9), (1, 0, 9)}
+
+
+async def test_a_cursor_beside_a_range_that_is_held_is_done_alone(plane: ControlPlane) -> None:
+    await plane.deploy(JOIN)
+    await plane.trigger(0, 99, "flow", "a")
+    await plane.settle()
+    (first,) = await take(plane)
+    await commit_hull(plane, first)
+    await plane.trigger(40, 49, "flow", "a")
+    emitted = EmitRequest(dataset="flow.b", events=[EventScope(cursor=7)])
+    await emit_events(plane.me.state, plane.me.org_id, emitted)
+    await plane.settle()
+    (both,) = await take(plane)
+    assert [(i.cursor, i.start) for i in both.task.inputs] == [(7, None)]
 
 
 async def test_a_range_beside_a_cursor_is_fitted_too(plane: ControlPlane) -> None:

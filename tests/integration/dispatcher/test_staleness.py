@@ -114,8 +114,9 @@ async def test_of_a_partition_that_is_told_again_the_last_word_counts(plane: Con
     for repeat in ("a", "b", "c"):
         plane.sql(
             "INSERT INTO events (org_id, dataset_uuid, dataset_version, identity, partition_key,"
-            " range_start, range_end, routed_at) SELECT org_id, uuid, current_version,"
-            " 'partition:0-9@' || %s, '0-9', 0, 9, now() FROM datasets WHERE job_name = 'source'",
+            " range_start, range_end, routed_at, position) SELECT org_id, uuid, current_version,"
+            " 'partition:0-9@' || %s, '0-9', 0, 9, now(), 1 FROM datasets"
+            " WHERE job_name = 'source'",
             repeat,
         )
     found = await of(plane, "work")

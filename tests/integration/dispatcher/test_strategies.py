@@ -36,8 +36,8 @@ def rematerialise(plane: ControlPlane, key: str) -> None:
     """The same partition once more, as a new commit of it would say."""
     plane.sql(
         "WITH e AS (INSERT INTO events (org_id, dataset_uuid, dataset_version, identity,"
-        " partition_key) SELECT org_id, uuid, current_version,"
-        " concat('partition:', %s::text, '@', gen_random_uuid()), %s FROM datasets"
+        " partition_key, position) SELECT org_id, uuid, current_version,"
+        " concat('partition:', %s::text, '@', gen_random_uuid()), %s, 1 FROM datasets"
         " WHERE job_name = 'source' RETURNING id) INSERT INTO outbox (kind, payload)"
         " SELECT 'route', jsonb_build_object('event_ids', jsonb_build_array(id)) FROM e",
         key,

@@ -15,6 +15,9 @@ UPDATE dataset_versions v SET position = n.position
   FROM (SELECT dataset_version, max(position) AS position FROM events GROUP BY dataset_version) n
  WHERE n.dataset_version = v.version;
 
+-- A dispatcher from before knows no positions: what it records is refused.
+ALTER TABLE events ALTER COLUMN position DROP DEFAULT;
+
 -- What the attempt had read that made it: [{input, version, start, end | key, position}]. Empty where
 -- that was not recorded: then nothing is taken for granted.
 ALTER TABLE partition_versions ADD COLUMN made_of jsonb NOT NULL DEFAULT '[]';
@@ -29,14 +32,16 @@ CREATE TABLE generation_inputs (
 );
 CREATE INDEX generation_inputs_version ON generation_inputs (dataset_version);
 INSERT INTO generation_inputs (generation_id, dataset_version, position)
-SELECT g.id, v.version,
+SELECT g.id, r.version,
        coalesce((SELECT max(e.position) FROM events e
-                  WHERE e.dataset_version = v.version AND e.recorded_at < g.created_at), 0)
+                  WHERE e.dataset_version = r.version AND e.recorded_at < g.created_at), 0)
   FROM generations g
-  JOIN (SELECT DISTINCT d.generation_id, e.dataset_uuid
+  JOIN (SELECT d.generation_id, v.version
           FROM dag_version_jobs d
-          JOIN input_edges e ON e.job_id = d.job_id AND e.trigger) r ON r.generation_id = g.id
-  JOIN dataset_versions v ON v.dataset_uuid = r.dataset_uuid
+          JOIN input_edges e ON e.job_id = d.job_id AND e.trigger
+          JOIN dataset_versions v ON v.dataset_uuid = e.dataset_uuid
+        UNION
+        SELECT generation_id, dataset_version FROM subscriptions) r ON r.generation_id = g.id
  WHERE g.purged_at IS NULL;
 
 -- Whether its task completed and is forgotten since.
