@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 from tests.support.control_plane import fence_fields
 from tests.support.judge.content_operator import ContentOperator
@@ -37,6 +38,11 @@ class Attempt:
     @property
     def is_source(self) -> bool:
         return self.claimed.task.operator == "writer"
+
+    @property
+    def writes_to(self) -> UUID:
+        """The version of its dataset."""
+        return self.claimed.task.outputs[0].dataset_version
 
     @property
     def spans(self) -> list[tuple[int, int]]:

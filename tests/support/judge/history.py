@@ -7,7 +7,7 @@ history of which a part was left out can still be played.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.support.judge.shapes import REVISIONS, Shape
@@ -48,8 +48,9 @@ def _cells(rng: random.Random) -> Args:
 
 
 def _some(rng: random.Random) -> Args:
+    """A short range as often as a long one."""
     start = rng.randrange(BLOCKS)
-    return start, min(BLOCKS - 1, start + rng.randrange(15))
+    return start, min(BLOCKS - 1, start + rng.randrange(rng.choice((3, 15))))
 
 
 def _one(rng: random.Random) -> Args:
@@ -136,6 +137,9 @@ KINDS: dict[str, Kind] = {
     ),
     "write": Kind(12, _some, "START END: the source that runs writes this range as files"),
 }
+_BEGINNINGS = ("trigger", "trigger_wide", "trigger_odd", "write")
+_STARTS = {"claim", "run_job"}
+_ENDS = {"finish", "finish_twice", "fail", "fail_for_good", "split", "die"}
 _ONLY_WRITERS = {"write"}
 _NOT_WRITERS = {"trigger", "trigger_wide", "trigger_odd", "reorg", "reorg_beyond", "mend"}
 
@@ -154,7 +158,19 @@ def kinds_for(shape: Shape, only: Sequence[str] = (), without: Sequence[str] = (
 def generate(shape: Shape, seed: int, kinds: Sequence[str]) -> History:
     """The same for the same shape, seed and kinds, in every process."""
     rng = random.Random(f"{shape.name}/{seed}")
-    length = rng.randint(3, _LONGEST)
     weights = [KINDS[kind].weight for kind in kinds]
-    said = rng.choices(kinds, weights, k=length)
-    return tuple(Action(kind, KINDS[kind].args(rng)) for kind in said)
+    drawn = rng.choices(kinds, weights, k=rng.randint(3, _LONGEST))
+    return tuple(Action(kind, KINDS[kind].args(rng)) for kind in _sensible(rng, drawn, kinds))
+
+
+def _sensible(rng: random.Random, drawn: Sequence[str], kinds: Sequence[str]) -> Iterator[str]:
+    """Begins with something to do, and mostly ends only attempts that there are."""
+    firsts = [kind for kind in kinds if kind in _BEGINNINGS]
+    if firsts:
+        yield rng.choice(firsts)
+    held = 0
+    for kind in drawn:
+        if kind in _ENDS and not held and "claim" in kinds:
+            kind = "claim"
+        held = 0 if kind == "work" else max(0, held + (kind in _STARTS) - (kind in _ENDS))
+        yield kind

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 
+from tests.support.judge.act import act
 from tests.support.judge.check import Watch
 from tests.support.judge.finding import Found
 from tests.support.judge.history import History
@@ -34,7 +35,7 @@ async def judge(
     try:
         await play.begin()
         for action in history:
-            await play.act(action)
+            await act(play, action)
             if calm:
                 await drain(play)
         await judge_end(play, set(allowed))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.judge.attempt import Attempt
 from tests.support.judge.check import check_contents
 from tests.support.judge.finding import Found
-from tests.support.judge.play import _LIVE, Play, play_backfill
+from tests.support.judge.play import LIVE, MANY, Play
 from tests.support.judge.shapes import SOURCE
 from tests.support.judge.world import BLOCKS
 from trace_platform.dispatcher.advance_backfills import advance_backfills
@@ -22,7 +22,6 @@ from trace_platform.domain.errors import TraceError
 # More than any history needs: beyond it something goes round in circles.
 _ROUNDS = 60
 _REPAIRS = 4
-_MANY = 50
 
 
 async def drain(play: Play) -> int:
@@ -52,7 +51,7 @@ async def _round(play: Play) -> int:
 async def _run_all(play: Play) -> int:
     """What runs ends, then what waits. A source runs on."""
     mine = [attempt for attempt in play.attempts if not attempt.is_source]
-    mine += [each for each in await play.claim(_MANY) if _runs(play, each)]
+    mine += [each for each in await play.claim(MANY) if _runs(play, each)]
     play.attempts = [attempt for attempt in play.attempts if attempt.is_source]
     for attempt in mine:
         said = await play.finish(attempt)
@@ -87,7 +86,7 @@ def _alive(play: Play) -> str:
     """What has not ended, for people."""
     said = [
         f"{row['dag_name']}.{row['name']} {row['part']} is {row['status']}"
-        for row in play.stage.sql(_LIVE)
+        for row in play.stage.sql(LIVE)
         if row["name"] != SOURCE
     ]
     building = play.stage.sql("SELECT dag_name FROM deploys WHERE status = 'Building'")
@@ -99,9 +98,9 @@ def _alive(play: Play) -> str:
 
 async def _repair(play: Play) -> None:
     """What a person does about tasks that failed for good or were canceled."""
-    at_once = 1 if play.shape.mode == "drop_oldest" else _MANY
+    at_once = 1 if play.shape.mode == "drop_oldest" else MANY
     for dag, job in play.shape.jobs:
-        begun = await play_backfill(play, dag.name, job.name, 0, BLOCKS - 1, at_once=at_once)
+        begun = await play.backfill(dag.name, job.name, 0, BLOCKS - 1, at_once=at_once)
         play.note(f"-- backfill {dag.name}.{job.name}", f"{begun} inputs")
         if begun:
             await drain(play)

@@ -16,7 +16,8 @@ import yaml
 SOURCE = "source"
 REVISIONS = (1, 2, 3)
 _PIECES = {1: 10, 2: 5, 3: 8}
-_DEPTH = 2
+# Of drop_oldest: the next one is dropped. Else some are ready while others wait.
+_DEPTHS = {"drop_oldest": 1, "pause": 2, "coalesce": 2}
 
 Fields = tuple[tuple[str, Any], ...]
 
@@ -95,7 +96,7 @@ def _plain(fields: Fields) -> dict[str, Any]:
 
 
 def _limited(mode: str) -> Fields:
-    return (("backpressure", (("max_queue_depth", _DEPTH), ("mode", mode))),)
+    return (("backpressure", (("max_queue_depth", _DEPTHS[mode]), ("mode", mode))),)
 
 
 def _strategy(name: str) -> Fields:
