@@ -45,15 +45,21 @@ async def fit_ranges(
     tx: Tx, claimed: Sequence[Row], wakes: Mapping[UUID, Mapping[int, Given]]
 ) -> None:
     """In place, before what is only read is added. By generation and input: what wakes it now."""
-    ranged = [task for task in claimed if _ranged(task)]
+    spans = [hull(_spans(given)) if (given := _ranged(task)) else None for task in claimed]
     asked = [
-        (n, version, hull(_spans(_ranged(task))))
-        for n, task in enumerate(ranged)
+        (n, version, span)
+        for n, (task, span) in enumerate(zip(claimed, spans, strict=True))
+        if span is not None
         for version in _versions(task)
     ]
-    # Where nothing is committed, which is the rule, there is nothing to fit.
+    # Where nothing is committed, which is the rule, there is nothing to fit: asked of all at once.
+    together: dict[UUID, BlockRange] = {}
+    for _, version, span in asked:
+        together[version] = hull([span, together.get(version, span)])
+    if not await partitions.touched(tx, [(0, *each) for each in together.items()]):
+        return
     for n in await partitions.touched(tx, asked):
-        await _fit(tx, ranged[n], wakes[ranged[n]["generation_id"]])
+        await _fit(tx, claimed[n], wakes[claimed[n]["generation_id"]])
 
 
 def _ranged(task: Row) -> list[Given]:

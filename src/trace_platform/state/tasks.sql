@@ -64,11 +64,16 @@ WITH RECURSIVE waiting AS (
            error_message = NULL, absorbs = NULL, drain_requested_at = NULL,
            started_at = clock_timestamp(), worker_id = (:worker_ids::text[])[array_position((SELECT ids FROM chosen), t.id)],
            -- How far each input is: whatever this attempt reads, it reads that and all before it.
-           inputs = (SELECT coalesce(jsonb_agg(i.given || jsonb_build_object(
+           inputs = CASE jsonb_array_length(t.inputs)
+               WHEN 0 THEN t.inputs
+               WHEN 1 THEN jsonb_set(t.inputs, '{0,read_at}', to_jsonb((
+                    SELECT v.position FROM dataset_versions v
+                     WHERE v.version = (t.inputs->0->>'dataset_version')::uuid)))
+               ELSE (SELECT jsonb_agg(i.given || jsonb_build_object(
                                 'read_at', (SELECT v.position FROM dataset_versions v
                                              WHERE v.version = (i.given->>'dataset_version')::uuid))
-                                ORDER BY i.n), '[]')
-                       FROM jsonb_array_elements(t.inputs) WITH ORDINALITY AS i (given, n)),
+                                ORDER BY i.n)
+                       FROM jsonb_array_elements(t.inputs) WITH ORDINALITY AS i (given, n)) END,
            -- The generations that this attempt writes: its commit may touch no other.
            outputs = (SELECT coalesce(jsonb_agg(jsonb_build_object(
                                  'output_index', d.output_index,

@@ -42,9 +42,8 @@ def _cell(rng: random.Random) -> Args:
 
 
 def _cells(rng: random.Random) -> Args:
-    first = rng.randrange(BLOCKS // _CELL - 1)
-    last = rng.randrange(first + 1, BLOCKS // _CELL)
-    return _CELL * first, _CELL * last + _CELL - 1
+    """Halves, or all: never across the border of another."""
+    return rng.choice(((0, BLOCKS // 2 - 1), (BLOCKS // 2, BLOCKS - 1), (0, BLOCKS - 1)))
 
 
 def _some(rng: random.Random) -> Args:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from tests.conftest import PostgresServer
@@ -17,7 +18,7 @@ from tests.support.judge.history import History, generate, kinds_for
 from tests.support.judge.judge import Verdict, judge
 from tests.support.judge.shapes import SHAPES
 from tests.support.judge.shrink import shrink
-from tests.support.judge.stage import Stage, lent_postgres, open_stage
+from tests.support.judge.stage import Stage, lent_postgres, open_stage, store_folder
 
 
 @dataclass(frozen=True)
@@ -132,13 +133,13 @@ async def shrunk(stage: Stage, asked: Asked, failure: Failure) -> Failure:
     )
 
 
-def run_process(home: str, asked: Asked, reports: Any) -> None:
+def run_process(home: str, folder: Path, asked: Asked, reports: Any) -> None:
     """In a process of its own. Puts a tally now and then, failures, and None at the end."""
-    asyncio.run(_run(home, asked, reports))
+    asyncio.run(_run(home, folder, asked, reports))
 
 
-async def _run(home: str, asked: Asked, reports: Any) -> None:
-    async with open_stage(lent_postgres(home)) as stage:
+async def _run(home: str, folder: Path, asked: Asked, reports: Any) -> None:
+    async with open_stage(lent_postgres(home), folder) as stage:
         tally, said_at = Tally(), time.monotonic()
         for number, one in enumerate(asked.each(), 1):
             async for failure in failures(stage, one, tally):
@@ -159,11 +160,19 @@ def shares(asked: Asked, workers: int) -> list[Asked]:
 
 @contextmanager
 def spread(postgres: PostgresServer, asked: Asked, workers: int) -> Iterator[Iterator[Any]]:
-    """What processes report, until the last one is done."""
+    """What processes report, until the last one is done. What those leave that are ended before
+    is deleted."""
+    with store_folder() as folder:
+        yield from _spread(postgres, asked, workers, folder)
+
+
+def _spread(
+    postgres: PostgresServer, asked: Asked, workers: int, folder: Path
+) -> Iterator[Iterator[Any]]:
     context = multiprocessing.get_context("spawn")
     reports = context.Queue()
     processes = [
-        context.Process(target=run_process, args=(str(postgres.home.root), share, reports))
+        context.Process(target=run_process, args=(str(postgres.home.root), folder, share, reports))
         for share in shares(asked, workers)
     ]
     for process in processes:

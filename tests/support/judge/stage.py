@@ -106,12 +106,13 @@ class Stage:
 
 
 @asynccontextmanager
-async def open_stage(postgres: PostgresServer) -> AsyncIterator[Stage]:
+async def open_stage(postgres: PostgresServer, parent: Path | None = None) -> AsyncIterator[Stage]:
+    """Files go below `parent`; without one, to memory when there is such a file system."""
     with (
         _clone(postgres, databases.STATE) as name,
         shared_data(postgres) as data,
         postgres.admin(name) as admin,
-        store_folder() as folder,
+        store_folder(parent) as folder,
         judged_operators(),
         quiet_logs(),
     ):
@@ -146,9 +147,10 @@ def _empty_tables(connection: psycopg.Connection[dict[str, Any]]) -> Iterator[st
 
 
 @contextmanager
-def store_folder() -> Iterator[Path]:
+def store_folder(parent: Path | None = None) -> Iterator[Path]:
     memory = Path("/dev/shm")
-    parent = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
+    if parent is None and memory.is_dir() and os.access(memory, os.W_OK):
+        parent = memory
     with tempfile.TemporaryDirectory(prefix="trace-judge-", dir=parent) as folder:
         yield Path(folder)
 
