@@ -8,7 +8,7 @@ another attempt of the task reads what is current and does the whole of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -39,6 +39,19 @@ Commits = Mapping[tuple[Generation, str], Committed]
 Wakes = Mapping[int, dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A partition that is to be committed, and what is there of its range or key."""
+
+    output: OutputCommit
+    manifest: Manifest
+    current: Sequence[Partition]
+
+    @property
+    def span(self) -> BlockRange | None:
+        return span_of(self.manifest)
+
+
 async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
     """What was committed; a partition that others hold by now is not among it, and noted.
 
@@ -52,20 +65,35 @@ async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
     known, moment = await datasets.lock_generations(tx, pinned)
     wakes = (await reads.wakes(tx, [task["generation_id"]]))[task["generation_id"]]
     _refuse_obsolete(task, wakes)
+    staged = [
+        Staged(output, manifest, await _current(tx, output, manifest))
+        for output, manifest in verified
+        if manifest is not None
+    ]
+    for output in (output for output, manifest in verified if manifest is None):
+        await datasets.advance_cursor(tx, output)
+    # All of them or none: outputs of one attempt are of one state of the inputs.
+    if staged and all(_adds_nothing(task, each) for each in staged):
+        held = dict.fromkeys(p.key for each in staged for p in each.current)
+        await tasks.note(tx, task, f"covered by {', '.join(list(held)[:3])}")
+        return {}
     committed: dict[tuple[Generation, str], Committed] = {}
-    for output, manifest in verified:
-        if manifest is None:
-            await datasets.advance_cursor(tx, output)
-            continue
-        covered = await _covered(tx, task, output, manifest, wakes)
-        if covered is not None:
-            await tasks.note(tx, task, f"covered by {covered}")
-            continue
-        await datasets.widen_columns(tx, known[output.dataset_version], manifest)
-        made_of = reads_of(task["inputs"])
-        made = await partitions.replace(tx, output, manifest, task, made_of, moment)
-        committed[(output.dataset_uuid, output.dataset_version), manifest.partition_key] = made
+    for each in staged:
+        await _check(tx, task, each, wakes)
+        await datasets.widen_columns(tx, known[each.output.dataset_version], each.manifest)
+        made = await partitions.replace(
+            tx, each.output, each.manifest, task, reads_of(task["inputs"]), moment
+        )
+        generation = (each.output.dataset_uuid, each.output.dataset_version)
+        committed[generation, each.manifest.partition_key] = made
     return committed
+
+
+async def _current(tx: Tx, output: OutputCommit, manifest: Manifest) -> list[Partition]:
+    span = span_of(manifest)
+    if span is None:
+        return await partitions.of_key(tx, output.dataset_version, manifest.partition_key)
+    return await partitions.within(tx, output.dataset_version, span)
 
 
 def _refuse_obsolete(task: Row, wakes: Wakes) -> None:
@@ -79,80 +107,70 @@ def _refuse_obsolete(task: Row, wakes: Wakes) -> None:
             )
 
 
-async def _covered(
-    tx: Tx, task: Row, output: OutputCommit, manifest: Manifest, wakes: Wakes
-) -> str | None:
-    """Which partitions hold all that this one could add; None when it is to take its place."""
-    pinned = next(o for o in task["outputs"] if o["output_index"] == output.output_index)
-    span = _span(manifest)
-    if span is None:
-        current = await partitions.of_key(tx, output.dataset_version, manifest.partition_key)
-    else:
-        current = await partitions.within(tx, output.dataset_version, span)
-    if pinned.get("append") is not None:
-        await _check_base(tx, task, pinned, manifest)
-        _refuse_overlap(span, current, manifest)
-        return None
-    if pinned.get("shared"):
-        # What others write there was made of something else.
-        _refuse_overlap(span, current, manifest)
-        return None
-    if current and _adds_nothing(task, span, current):
-        return ", ".join(partition.key for partition in current[:3])
-    _refuse_older(task, span, current, manifest, wakes)
-    return None
-
-
-def _adds_nothing(task: Row, span: BlockRange | None, current: Sequence[Partition]) -> bool:
-    """Whether all that woke the task was read by whoever made what is there."""
+def _adds_nothing(task: Row, staged: Staged) -> bool:
+    """Whether all that woke the task was read by whoever made what is there. Of what is appended
+    to, and of what others write as well, that cannot be told."""
     changes = [Change.of(given) for given in _woken(task)]
-    if not changes:
+    pinned = _pinned(task, staged.output)
+    if not (changes and staged.current) or pinned.get("shared") or "append" in pinned:
         return False
-    if span is None:
-        return all(current[0].holds_key(change) for change in changes)
+    if staged.span is None:
+        return all(staged.current[0].holds_key(change) for change in changes)
     if any(change.span is None for change in changes):
         return False
-    parts = [replace(c, span=part) for c in changes if (part := overlap(c.span, span))]
-    return bool(parts) and not any(left_of(part, [current]) for part in parts)
+    parts = [replace(c, span=part) for c in changes if (part := overlap(c.span, staged.span))]
+    return bool(parts) and not any(left_of(part, [staged.current]) for part in parts)
 
 
-def _refuse_older(
-    task: Row,
-    span: BlockRange | None,
-    current: Sequence[Partition],
-    manifest: Manifest,
-    wakes: Wakes,
-) -> None:
+async def _check(tx: Tx, task: Row, staged: Staged, wakes: Wakes) -> None:
+    """Raise unless it may take the place of what is there."""
+    pinned = _pinned(task, staged.output)
+    if pinned.get("append") is not None:
+        await _check_base(tx, task, pinned, staged.manifest)
+    if pinned.get("append") is not None or pinned.get("shared"):
+        _refuse_overlap(staged)
+    else:
+        _refuse_older(task, staged, wakes)
+
+
+def _pinned(task: Row, output: OutputCommit) -> dict[str, Any]:
+    found: dict[str, Any] = next(
+        o for o in task["outputs"] if o["output_index"] == output.output_index
+    )
+    return found
+
+
+def _refuse_older(task: Row, staged: Staged, wakes: Wakes) -> None:
     ours = reads_of(task["inputs"])
-    for partition in current:
+    for partition in staged.current:
         if is_older(ours, partition.made_of):
             raise CommitOvertaken(
                 f"partition {partition.key} was made of a newer state of the inputs",
                 hint="another attempt reads what is current",
             )
-    if span is None or not current:
+    if staged.span is None:
         return
     woken = {given["input_index"] for given in _woken(task)}
     if not any(read.span for read in ours if read.input_index in woken):
-        _refuse_overlap(span, current, manifest)
+        _refuse_overlap(staged)
         return
-    for partition in current:
+    for partition in staged.current:
         assert partition.span is not None, "a partition with a key is not within a range"
         asked = ranges_of(partition, woken, set(wakes), several=task["takes_several"])
-        if any(gaps(partition.span, [span])) or not has_read(ours, asked):
+        if any(gaps(partition.span, [staged.span])) or not has_read(ours, asked):
             raise CommitOvertaken(
                 f"partition {partition.key} is there, and not all of it was read",
                 hint="another attempt does all of it",
             )
 
 
-def _refuse_overlap(
-    span: BlockRange | None, current: Sequence[Partition], manifest: Manifest
-) -> None:
-    for partition in current:
-        if span is not None and partition.span is not None and any(gaps(partition.span, [span])):
+def _refuse_overlap(staged: Staged) -> None:
+    own = staged.span
+    for partition in staged.current:
+        if own is not None and partition.span is not None and any(gaps(partition.span, [own])):
             raise PartitionOverlap(
-                f"partition {manifest.partition_key} overlaps {partition.key}, which is committed",
+                f"partition {staged.manifest.partition_key} overlaps {partition.key}, "
+                "which is committed",
                 hint="commit ranges that are equal to, larger than or clear of the committed ones",
             )
 
@@ -169,7 +187,7 @@ def _woken(task: Row) -> list[dict[str, Any]]:
     return [given for given in task["inputs"] if given.get("trigger", True)]
 
 
-def _span(manifest: Manifest) -> BlockRange | None:
+def span_of(manifest: Manifest) -> BlockRange | None:
     if manifest.start is None or manifest.end is None:
         return None
     return BlockRange(manifest.start, manifest.end)
