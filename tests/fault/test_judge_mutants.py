@@ -55,14 +55,14 @@ MUTANTS = {
     ),
     "an attempt commits what it made of a version that gave way": (
         COMMIT,
-        "    await _refuse_obsolete(tx, task)\n",
+        "    _refuse_obsolete(task, wakes)\n",
         "",
         "C",
     ),
     "an attempt replaces what it did not read": (
         COMMIT,
-        "if unread or any(gaps(partition.span, [span])):",
-        "if any(gaps(partition.span, [span])):",
+        " or not has_read(ours, asked):",
+        ":",
         "D,Ec",
     ),
     "a position of one version is compared with another's": (
@@ -73,14 +73,14 @@ MUTANTS = {
     ),
     "several changes in one range count as the oldest": (
         FIT,
-        'max((each["changed_at"] for each in wakes), default=0)',
-        'min((each["changed_at"] for each in wakes), default=0)',
+        'max((each["changed_at"] for each in inside), default=0)',
+        'min((each["changed_at"] for each in inside), default=0)',
         "D,Ec",
     ),
     "an attempt is said to have read more than it had": (
         "state/tasks.sql",
-        "'read_at', (SELECT v.position FROM",
-        "'read_at', 1 + (SELECT v.position FROM",
+        "to_jsonb((\n                    SELECT v.position FROM",
+        "to_jsonb((\n                    SELECT v.position + 1 FROM",
         "A,B",
     ),
     "changes do not move the position": (
@@ -91,8 +91,8 @@ MUTANTS = {
     ),
     "a task that stands for another invalidation does not know how new that is": (
         "state/invalidations.sql",
-        "jsonb_build_object('changed_at', e.position)",
-        "'{}'",
+        "|| jsonb_build_object('changed_at', e.position)",
+        "",
         "A,B",
     ),
     "a generation is not given what was invalid while it was not read": (
@@ -100,6 +100,18 @@ MUTANTS = {
         "OR e.position > g.position)",
         "OR false)",
         "A,B",
+    ),
+    "a partition that changed twice counts as the older of both": (
+        PIN,
+        'max(known["changed_at"], given["changed_at"])',
+        'min(known["changed_at"], given["changed_at"])',
+        "D,Ec",
+    ),
+    "a change that is routed later takes the place of a newer one": (
+        "state/events.sql",
+        "> (excluded.inputs->0->>'changed_at')::bigint THEN tasks.inputs",
+        "> (excluded.inputs->0->>'changed_at')::bigint THEN excluded.inputs",
+        "F",
     ),
     "an invalidation is forgotten before all were given it": (
         "state/history.sql",

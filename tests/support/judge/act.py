@@ -195,6 +195,14 @@ async def _requeue(play: Play) -> str:
     return str(len(await requeue_failed(play.stage.me.state)))
 
 
+async def _delay(play: Play) -> str:
+    """Another dispatcher holds them, or one of them could not be routed at first."""
+    play.stage.sql(
+        "UPDATE outbox SET available_at = clock_timestamp() + interval '1 h' WHERE kind = 'route'"
+    )
+    return "routes wait"
+
+
 async def _pressure(play: Play) -> str:
     return str(await relieve_pressure(play.stage.me.state))
 
@@ -366,6 +374,7 @@ _VERBS: dict[str, Verb] = {
     "close_invalidations": _close_invalidations,
     "invalidate": _invalidate,
     "requeue": _requeue,
+    "delay": _delay,
     "pressure": _pressure,
     "cancel": _cancel,
     "retry": _retry,

@@ -113,6 +113,7 @@ KINDS: dict[str, Kind] = {
     "close_invalidations": Kind(1, _none, "invalidations that nobody completes are closed"),
     "invalidate": Kind(2, _of_job, "JOB START END: a person says that a job's output is wrong"),
     "requeue": Kind(2, _none, "what failed is tried again"),
+    "delay": Kind(2, _none, "the routes that are owed now wait; what is owed later comes first"),
     "pressure": Kind(3, _none, "queues are held against their limits"),
     "cancel": Kind(1, _one, "K: a person cancels task K of those that have not ended"),
     "retry": Kind(1, _one, "K: a person retries task K of those that failed or were canceled"),

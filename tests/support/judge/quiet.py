@@ -39,6 +39,7 @@ async def _round(play: Play) -> int:
     if play.shape.writes:
         await watch_sources(state, play.stage.me.retry_base_s)
     play.make_due()
+    play.stage.sql("UPDATE outbox SET available_at = clock_timestamp() WHERE kind = 'route'")
     moved = len(await requeue_failed(state))
     moved += await advance_deploys(state) + await advance_backfills(state)
     if play.shape.mode:
