@@ -1,7 +1,8 @@
 """Fifty writers that commit in any order, two publishers: every event becomes exactly one task.
 
 What is written first may be committed last. A publisher that remembers how far it has read would
-pass over such a row for ever; one that takes whatever is there finds it.
+pass over such a row for ever; one that takes whatever is there finds it. Each writer has a dataset
+of its own: events of one dataset are committed in the order in which they are written.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from tests.support.engine_stack import Engine, dag, engine, job
+from tests.support.engine_stack import Engine, engine
 from tests.support.stack import wait_for
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import events
@@ -30,6 +31,16 @@ SEED = 50
 WRITERS = 50
 ROWS = 10_000
 AT_ONCE = 10
+_INPUTS = ", ".join(f"{{ from: {{ job: source, output: {n} }} }}" for n in range(WRITERS + 1))
+DAG = f"""name: flood
+jobs:
+  - {{ name: source, activation: source, source: {{ kind: manual }}, outputs: {WRITERS + 1} }}
+  - name: work
+    activation: reactive
+    runtime: ecs_platform
+    operator: no_op
+    inputs: [{_INPUTS}]
+"""
 
 
 def test_rows_that_are_committed_out_of_order_are_all_published(
@@ -38,7 +49,7 @@ def test_rows_that_are_committed_out_of_order_are_all_published(
     with engine(tmp_path, state_dsns) as stack:
         first, second = stack.dispatcher(), stack.dispatcher()
         stack.await_ready()
-        stack.deploy(first.port, dag("flood", [job("work", "no_op", {})]))
+        stack.deploy(first.port, DAG)
         began = time.monotonic()
         late = asyncio.run(write_all(stack, state_dsns.dispatcher))
         wait_for("an empty outbox", lambda: stack.value("SELECT count(*) FROM outbox") == 0)
@@ -69,12 +80,12 @@ async def write_all(stack: Engine, dsn: str) -> int:
     none writes the next row. The oldest row of all stays open until all others are routed.
     """
     chance = random.Random(SEED)
-    row = event_of(stack)
+    *rows, eldest = events_of(stack)
     committed: list[int] = []
     async with connected(dsn, WRITERS + 1) as (oldest, *writers):
         open_rows: dict[int, int] = {}
         left = iter(range(1, ROWS))
-        await events.record(oldest, [row | {"cursor": 0}])
+        await events.record(oldest, [eldest | {"cursor": 0}])
 
         async def act(writer: int) -> None:
             if writer in open_rows:
@@ -82,7 +93,7 @@ async def write_all(stack: Engine, dsn: str) -> int:
                 committed.append(open_rows.pop(writer))
             elif (cursor := next(left, None)) is not None:
                 open_rows[writer] = cursor
-                await events.record(writers[writer], [row | {"cursor": cursor}])
+                await events.record(writers[writer], [rows[writer] | {"cursor": cursor}])
 
         while len(committed) < ROWS - 1:
             await asyncio.gather(*map(act, chance.sample(range(WRITERS), AT_ONCE)))
@@ -96,14 +107,17 @@ async def write_all(stack: Engine, dsn: str) -> int:
     return sum(cursor < youngest for cursor, youngest in zip(committed, newest, strict=True))
 
 
-def event_of(stack: Engine) -> dict[str, str]:
-    """What all events of the source have in common."""
-    (source,) = stack.sql("SELECT * FROM datasets WHERE job_name = 'source'")
-    return {
-        "org_id": str(source["org_id"]),
-        "dataset_uuid": str(source["uuid"]),
-        "dataset_version": str(source["current_version"]),
-    }
+def events_of(stack: Engine) -> list[dict[str, str]]:
+    """By output of the source: what all its events have in common."""
+    outputs = stack.sql("SELECT * FROM datasets WHERE job_name = 'source' ORDER BY output_index")
+    return [
+        {
+            "org_id": str(output["org_id"]),
+            "dataset_uuid": str(output["uuid"]),
+            "dataset_version": str(output["current_version"]),
+        }
+        for output in outputs
+    ]
 
 
 @asynccontextmanager
