@@ -156,7 +156,7 @@ def kill_dispatcher_at(walk: Walk, steps: list[str]) -> None:
 
 
 def test_a_dispatcher_killed_in_a_commit_and_after_it(walk: Walk) -> None:
-    kill_dispatcher_at(walk, ["complete/datasets.insert_partition#1:after"])
+    kill_dispatcher_at(walk, ["complete/partitions.insert#1:after"])
     kill_dispatcher_at(walk, ["complete/commit#2:after"])
 
 
