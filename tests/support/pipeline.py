@@ -17,7 +17,7 @@ from trace_platform.dispatcher.complete_task import complete_task
 from trace_platform.dispatcher.deploy_dag import deploy_dag
 from trace_platform.dispatcher.requeue_failed import requeue_failed
 from trace_platform.dispatcher.resolve_datasets import resolve_datasets
-from trace_platform.domain.errors import TraceError
+from trace_platform.domain.errors import CommitOvertaken, TraceError
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.contract import TaskContext
 from trace_platform.wire.control import DeployResponse
@@ -120,7 +120,18 @@ class Pipeline:
                 error_message=error.message,
                 retryable=error.retryable,
             )
-        await complete_task(self.plane.me.completing, request)
+        await self._report(request)
+
+    async def _report(self, request: CompleteRequest) -> None:
+        """As a worker does: an attempt that was overtaken says so, and another follows."""
+        try:
+            await complete_task(self.plane.me.completing, request)
+        except CommitOvertaken as error:
+            fence = request.model_dump(include={"task_id", "attempt", "lease_token"})
+            failed = CompleteRequest(
+                **fence, status="Failed", error_code=error.code, error_message=error.message
+            )
+            await complete_task(self.plane.me.completing, failed)
 
     def context(self, claimed: Claimed) -> TaskContext:
         task = claimed.task
