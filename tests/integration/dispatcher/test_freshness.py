@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from trace_platform.dispatcher.roll_back import roll_back
 from trace_platform.dispatcher.route_invalidations import route_invalidations
 from trace_platform.dispatcher.start_backfill import start_backfill
 from trace_platform.domain.errors import CommitOvertaken, PartitionOverlap
+from trace_platform.state import partitions
 from trace_platform.wire.backfill import BackfillRange, BackfillRequest
 from trace_platform.wire.control import EmitRequest
 from trace_platform.wire.invalidation import InvalidateRequest
@@ -256,6 +258,62 @@ async def test_rows_of_a_version_that_gave_way_go_where_the_new_one_has_none(
     await pipe.settle()
     held = (await pipe.read())["r_x"]
     assert {tuple(i["range"]) for value in held.values() for i in value["inputs"]} == {(20, 29)}
+
+
+async def test_a_reader_that_comes_back_reads_what_its_input_holds_by_then(pipe: Pipeline) -> None:
+    data = resettable()
+    await deployed(pipe, data)
+    await pipe.deploy(edges.READER, "r")
+    await pipe.trigger((0, 19), (20, 39))
+    await pipe.settle()
+    await pipe.deploy(edited(edges.READER, "x", revision=2), "r")
+    await pipe.settle()
+    data["jobs"][0]["config"] = {"era": 2}
+    await deployed(pipe, data)
+    await pipe.trigger((20, 39))
+    await pipe.settle()
+    await roll_back(pipe.plane.me.state, pipe.plane.me.org_id, "r")
+    await pipe.settle()
+    held = (await pipe.read())["r_x"]
+    assert {tuple(i["range"]) for value in held.values() for i in value["inputs"]} == {(20, 39)}
+
+
+async def test_a_cut_over_waits_for_a_commit_that_reads_what_it_replaces(
+    pipe: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would not see the rows, and nothing would wake the reader for them again."""
+    data = resettable()
+    await deployed(pipe, data)
+    await pipe.deploy(edges.READER, "r")
+    await pipe.trigger((0, 19))
+    late: list[Claimed] = []
+    while claims := await pipe.claim():
+        for claimed in claims:
+            if claimed.task.job.name == "x":
+                late.append(claimed)
+            else:
+                await pipe.run(claimed)
+    data["jobs"][0]["config"] = {"era": 2}
+    reached, go_on = asyncio.Event(), asyncio.Event()
+    replace = partitions.replace
+
+    async def slowly(*given: Any) -> Any:
+        reached.set()
+        await go_on.wait()
+        return await replace(*given)
+
+    monkeypatch.setattr(partitions, "replace", slowly)
+    committing = asyncio.create_task(pipe.run(late[0]))
+    await reached.wait()
+    deploying = asyncio.create_task(deployed(pipe, data))
+    await pipe.plane.blocked(deploying)
+    assert not deploying.done()
+    go_on.set()
+    await committing
+    await deploying
+    await pipe.settle()
+    held = (await pipe.read()).get("r_x", {})
+    assert [i for value in held.values() for i in value["inputs"]] == []
 
 
 # --- what a repair merged
