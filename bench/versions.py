@@ -321,7 +321,9 @@ WITH makers AS MATERIALIZED (
         range_end, producer_task_id, producer_attempt, materialisation, routed_at, position)
     SELECT (SELECT org_id FROM makers LIMIT 1), dataset_uuid, dataset_version,
            'partition:' || partition_key || '@' || id, partition_key, range_start, range_end,
-           task_id, 1, id, now(), row_number() OVER (PARTITION BY dataset_version ORDER BY id)
+           task_id, 1, id, now(),
+           -- In the order of the partitions, as commits announce them.
+           row_number() OVER (PARTITION BY dataset_version ORDER BY range_start)
       FROM parts
     RETURNING id, dataset_version
 ), read AS (
