@@ -33,7 +33,7 @@ from trace_platform.dispatcher.plan_dag import plan_dag
 from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
 from trace_platform.dispatcher.roll_back import roll_back
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.state import dags, generations, staleness
+from trace_platform.state import dags, generations, locks, staleness
 
 PARTITIONS = 100_000
 JOBS = 500
@@ -192,7 +192,7 @@ class _Side:
     async def owed(self, generation_id: UUID, events: int) -> float:
         async with self.state.transaction() as tx:
             began = time.perf_counter()
-            await generations.lock_routing(tx)
+            await locks.routing(tx)
             found = await generations.owe_missing(tx, [generation_id])
             taken = time.perf_counter() - began
             # So that the next run finds the same.

@@ -63,7 +63,7 @@ VERSION_MUTANTS = [
 
 # The limit of a job is guarded by what a claim counts, and by claims that take turns.
 LIMIT_MUTANTS = [
-    ("lock_claims", "pg_advisory_xact_lock(", "hashtextextended('', "),
+    ("claims", "locks.take_claims(:runtime)", ":runtime::text"),
     ("claim_tasks", "c.turn <= c.room", "true"),
     ("claim_tasks", "j.max_concurrency - coalesce(r.tasks, 0)", "j.max_concurrency"),
     ("claim_tasks", "AND h.job_name = j.name AND h.from_rank <= w.priority", "AND false"),

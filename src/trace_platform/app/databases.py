@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from trace_platform.app.home import Home
 from trace_platform.app.instance import HOST, Instance
+from trace_platform.app.limit_roles import close_functions, limit_connections
 from trace_platform.app.settings import Settings
 from trace_platform.domain.errors import SetupError
 from trace_platform.drivers.lite.embedded_postgres import ADMIN
@@ -96,6 +97,7 @@ def prepare(home: Home, settings: Settings, instance: Instance) -> list[str]:
         admin = external or admin_dsn(home, instance)
         with _connected(admin, database) as connection:
             _check_version(connection)
+            connection.execute("SET lock_timeout = '120s'")
             connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
             _make_roles(connection, home, database)
             if external:
@@ -121,6 +123,7 @@ def allow_roles(connection: psycopg.Connection, database: Database, name: str) -
         "GRANT USAGE, CREATE ON SCHEMA public TO {owner}",
     ):
         connection.execute(sql.SQL(statement).format(where=where, users=users, owner=owner))
+    close_functions(connection, database.owner)
     # A role without the right to grant gets a warning, not an error: look at what came of it.
     open_to_all, owner_creates = connection.execute(
         """SELECT has_database_privilege('public', %(name)s, 'CONNECT'),
@@ -195,6 +198,11 @@ def _connected(text: str, database: Database) -> Iterator[psycopg.Connection]:
             f"the user of postgres.{database.setting} lacks a right: {error.diag.message_primary}",
             hint="it must be able to create roles, and own the database or be a superuser",
         ) from None
+    except psycopg.errors.LockNotAvailable:
+        raise SetupError(
+            f"somebody else is preparing the {database.name.removeprefix('trace_')} database",
+            hint="is another `trace up` or `trace migrate` under way? else look at pg_locks",
+        ) from None
     except psycopg.OperationalError as error:
         raise SetupError(
             f"cannot reach the {database.name.removeprefix('trace_')} database: {error}",
@@ -222,6 +230,7 @@ def _make_roles(connection: psycopg.Connection, home: Home, database: Database) 
         if role == READ_ONLY:
             read_only = "ALTER ROLE {} SET default_transaction_read_only = on"
             connection.execute(sql.SQL(read_only).format(name))
+    limit_connections(connection, database.roles)
 
 
 def _make_database(connection: psycopg.Connection, database: Database) -> None:

@@ -14,7 +14,7 @@ import structlog
 from trace_platform.dispatcher.plan_backfill import inputs_per_task
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import backfills, generations, scopes
+from trace_platform.state import backfills, locks, scopes
 from trace_platform.wire.dag import PRIORITY_RANK
 
 log = structlog.get_logger()
@@ -31,7 +31,7 @@ async def advance_backfills(state: Database) -> int:
     changed = 0
     for backfill_id in alive:
         async with state.transaction() as tx:
-            await generations.share_routing(tx)
+            await locks.share_routing(tx)
             changed += await advance_held(tx, backfill_id)
     return changed
 

@@ -8,7 +8,7 @@ from trace_platform.dispatcher.build_stage import build_stage
 from trace_platform.dispatcher.cut_over import cut_over
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import dags, deploys, generations, tasks
+from trace_platform.state import dags, deploys, generations, locks, tasks
 from trace_platform.state.deploys import Ended
 from trace_platform.state.generations import Unfinished
 
@@ -29,8 +29,8 @@ async def advance_deploys(state: Database) -> int:
 
 async def _end(state: Database, deploy: Row) -> int:
     async with state.transaction() as tx:
-        await dags.lock_deploys(tx, deploy["org_id"])
-        await generations.lock_routing(tx)
+        await locks.deploys(tx, deploy["org_id"])
+        await locks.routing(tx)
         held = await deploys.hold(tx, deploy["id"])
         if held is None:
             return 0

@@ -8,6 +8,7 @@ from uuid import UUID
 from trace_platform.dispatcher.list_queues import job_queues
 from trace_platform.dispatcher.list_sources import state_of
 from trace_platform.domain.cron import overdue_at
+from trace_platform.domain.errors import Unavailable
 from trace_platform.domain.figures import count, duration
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
@@ -23,6 +24,16 @@ FAILURES_WITHIN_S = 900.0
 MAX_SILENCE_S = 120.0
 # What a tick may be late.
 TICK_GRACE_S = 60.0
+# What a claim, a route or a commit may wait for its turn.
+MAX_LOCK_WAIT_S = 10.0
+
+
+async def refuse_stuck(state: Database) -> None:
+    """Raise Unavailable when the database does not answer, or does not let the dispatcher work."""
+    async with state.transaction() as tx:
+        rule = _database_locks(await overview.longest_lock_wait(tx))
+    if rule.firing:
+        raise Unavailable(rule.text, hint="trace health has more")
 
 
 async def check_health(state: Database, runtimes: Runtimes, org_id: UUID) -> Health:
@@ -33,12 +44,14 @@ async def check_health(state: Database, runtimes: Runtimes, org_id: UUID) -> Hea
         listed = await sources.listing(tx, org_id)
         workers = await overview.workers(tx)
         ages = await registry.ages(tx, org_id)
+        waiting = await overview.longest_lock_wait(tx)
     rules = [
         _queue_depth(queues),
         _failure_rate(ends),
         _source_heartbeat(silences, listed),
         _workers_at_capacity(queues, workers, runtimes),
         _dataset_freshness(ages),
+        _database_locks(waiting),
     ]
     return Health(firing=any(rule.firing for rule in rules), rules=rules)
 
@@ -147,6 +160,22 @@ def _dataset_freshness(ages: list[Row]) -> HealthRule:
     more = f"; {over - 1:,} more are too old" if over > 1 else ""
     return HealthRule(
         code="dataset_freshness", firing=over > 0, value=age_s, limit=limit_s, text=text + more
+    )
+
+
+def _database_locks(waiting: Row | None) -> HealthRule:
+    """Claims, routes and commits that get no turn: whatever else looks well, nothing moves."""
+    waits_s = waiting["waits_s"] if waiting else 0.0
+    text = "no statement waits for a lock for long"
+    if waiting and waits_s > MAX_LOCK_WAIT_S:
+        holders = ", ".join(map(str, waiting["held_by"])) or "somebody"
+        text = f"a statement waits {duration(waits_s)} for a lock of database session {holders}"
+    return HealthRule(
+        code="database_locks",
+        firing=waits_s > MAX_LOCK_WAIT_S,
+        value=waits_s,
+        limit=MAX_LOCK_WAIT_S,
+        text=text,
     )
 
 

@@ -31,7 +31,7 @@ from trace_platform.domain.errors import (
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import events, generations, invalidations, tasks
+from trace_platform.state import events, invalidations, locks, tasks
 from trace_platform.state.tasks import Ending
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.task import CompleteRequest, CompleteResponse, DatasetEvent, OutputCommit
@@ -224,7 +224,7 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
     async with me.state.transaction() as tx:
         # Before the fence, as whoever deploys: which versions are read stays so until this is
         # committed, so that a deploy sees what was made of those that it replaces.
-        await generations.share_routing(tx)
+        await locks.share_routing(tx)
         task = await tasks.hold_fence(tx, request.fence)
         if task["superseded"]:
             await _write_ends(tx, [_as_wanted(task, request)], me.retry_base_s)

@@ -22,7 +22,7 @@ from trace_platform.domain.errors import DatasetInUse, DeployInProgress, Invalid
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import dags, datasets, deploys, generations
+from trace_platform.state import dags, datasets, deploys, generations, locks
 from trace_platform.wire.control import DeployResponse
 from trace_platform.wire.dag import PRIORITY_RANK, Backpressure, Dag, Job, JobOutputRef
 from trace_platform.wire.fingerprint import definition_hash, fingerprints
@@ -55,7 +55,7 @@ async def deploy_dag(
     StalePlan when this is not what was planned any more."""
     dag = await read_dag(yaml, file, runtimes)
     async with state.transaction() as tx:
-        await dags.lock_deploys(tx, org_id)
+        await locks.deploys(tx, org_id)
         underway = await _same_underway(tx, org_id, dag)
         if underway is not None:
             return _response(dag, underway["to_version"], underway, [], await _builds(tx, underway))
@@ -152,7 +152,7 @@ async def _dataset_ids(tx: Tx, org_id: UUID, dag: Dag) -> DatasetIds:
 
 
 async def _begin(tx: Tx, org_id: UUID, dag_name: str, active: UUID | None, version: UUID) -> Row:
-    await generations.lock_routing(tx)
+    await locks.routing(tx)
     before = {job["generation_id"] for job in (await dags.version_jobs(tx, active)).values()}
     after = {job["generation_id"] for job in (await dags.version_jobs(tx, version)).values()}
     building = sorted(after - before)

@@ -8,7 +8,7 @@ from trace_platform.dispatcher.find_dataset import find_dataset
 from trace_platform.dispatcher.refuse_held import refuse_held
 from trace_platform.domain.errors import UnknownDataset
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.state import events, generations
+from trace_platform.state import events, locks
 from trace_platform.wire.control import EmitRequest
 
 
@@ -16,7 +16,7 @@ async def emit_events(state: Database, org_id: UUID, request: EmitRequest) -> in
     """How many are new. An older generation's are recorded and routed nowhere."""
     async with state.transaction() as tx:
         # What is current stays so until this is on record.
-        await generations.share_routing(tx)
+        await locks.share_routing(tx)
         dataset = await find_dataset(tx, org_id, request.dataset)
         await refuse_held(tx, org_id, dataset["dag_name"], dataset["job_name"])
         version = request.dataset_version or dataset["current_version"]

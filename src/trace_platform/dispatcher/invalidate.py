@@ -12,7 +12,7 @@ from trace_platform.domain.block_range import MAX_BLOCK, BlockRange
 from trace_platform.domain.errors import BadInput, Conflict, Forbidden
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import dags, generations, invalidations, scopes
+from trace_platform.state import dags, invalidations, locks, scopes
 from trace_platform.wire.invalidation import InvalidateRequest, InvalidateResponse
 from trace_platform.wire.task import Invalidation, InvalidScope
 
@@ -39,7 +39,7 @@ async def invalidate(
     do their work again; else the producer does, and what it makes goes on from there."""
     async with state.transaction() as tx:
         # What is current stays so until this is on record.
-        await generations.share_routing(tx)
+        await locks.share_routing(tx)
         dataset = await find_dataset(tx, org_id, request.dataset)
         job = await dags.active_job(tx, org_id, dataset["dag_name"], dataset["job_name"])
         shared = dataset["job_name"].startswith("@")

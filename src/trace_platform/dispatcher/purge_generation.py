@@ -18,7 +18,7 @@ from trace_platform.domain.prefix import generation_prefix
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import dags, overview, registry
+from trace_platform.state import locks, overview, registry
 from trace_platform.wire.dataset import PurgedGeneration, PurgePlan, PurgeResponse
 
 log = structlog.get_logger()
@@ -73,7 +73,7 @@ async def purge_generations(
     async with state.transaction() as tx:
         # While it is held no version is deployed or rolled back, so none of these becomes used
         # again; and what is not subscribed to is never routed to.
-        await dags.lock_deploys(tx, org_id)
+        await locks.deploys(tx, org_id)
         dataset = await find_dataset(tx, org_id, named)
         rows = await _asked(tx, dataset, versions)
         ids = [row["generation_id"] for row in rows]

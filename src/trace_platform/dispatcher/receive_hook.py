@@ -26,7 +26,7 @@ from trace_platform.domain.webhook_signature import SignatureRefused, signing_ke
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import datasets, events, generations, sources
+from trace_platform.state import datasets, events, locks, sources
 
 log = structlog.get_logger()
 
@@ -167,7 +167,7 @@ async def _commit(me: Receiving, hook: Row, delivery: Delivery, now: datetime) -
     file = {"name": f"{uuid4().hex}.parquet", "bytes": len(row), "rows": 1, "sha256": digest}
     await asyncio.to_thread(me.store.put, f"{place}{file['name']}", row)
     async with me.state.transaction() as tx:
-        await generations.share_routing(tx)
+        await locks.share_routing(tx)
         if await _find(tx, me, delivery) != hook:
             return None
         partition_id = await datasets.commit_delivery(

@@ -9,7 +9,7 @@ from uuid import UUID
 import structlog
 
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.state import datasets, events, generations, staleness
+from trace_platform.state import datasets, events, generations, locks, staleness
 
 log = structlog.get_logger()
 
@@ -48,7 +48,7 @@ async def _owe_lost(state: Database) -> int:
 
 async def _owe(state: Database, generation_ids: Sequence[UUID]) -> int:
     async with state.transaction() as tx:
-        await generations.lock_routing(tx)
+        await locks.routing(tx)
         # Looked at again: a deploy may have changed who is given what, and owed it.
         found = await staleness.of_generations(tx, generation_ids)
         short = [each.generation_id for each in found.values() if each.lost and not each.held]

@@ -15,7 +15,7 @@ import structlog
 from trace_platform.domain.figures import duration
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Tx
-from trace_platform.state import holds, pressure
+from trace_platform.state import holds, locks, pressure
 from trace_platform.state.pressure import JobLoad
 from trace_platform.wire.dag import PRIORITY_RANK
 
@@ -39,7 +39,7 @@ Levels = Mapping[JobLoad, int | None]
 async def relieve_pressure(state: Database) -> int:
     """How many tasks and jobs changed; 0 while another dispatcher is at it."""
     async with state.transaction() as tx:
-        if not await pressure.try_lock(tx):
+        if not await locks.relieve_pressure(tx):
             return 0
         levels = {job: level(job) for job in await pressure.measure(tx)}
         changed = await _note_levels(tx, levels)

@@ -16,7 +16,7 @@ from trace_platform.domain.errors import (
 )
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import dags, datasets, deploys, generations
+from trace_platform.state import dags, datasets, deploys, generations, locks
 from trace_platform.wire.control import RollbackResponse
 from trace_platform.wire.plan import RollbackRequest
 
@@ -28,14 +28,14 @@ async def roll_back(
 ) -> RollbackResponse:
     """A deploy that is being built is given up; without a version to go to, that is all."""
     async with state.transaction() as tx:
-        await dags.lock_deploys(tx, org_id)
+        await locks.deploys(tx, org_id)
         active = await dags.active_version(tx, org_id, dag_name)
         if active is None:
             await refuse_unknown_dag(tx, org_id, dag_name)
         repeated = await _repeated(tx, org_id, dag_name, active, request.instead_of)
         if repeated is not None:
             return repeated
-        await generations.lock_routing(tx)
+        await locks.routing(tx)
         given_up = await _give_up_building(tx, org_id, dag_name)
         if given_up is not None and request.to_version in (None, active):
             return RollbackResponse(

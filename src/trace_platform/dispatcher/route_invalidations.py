@@ -19,7 +19,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.merge_ranges import merge_ranges
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import events, generations, invalidations, scopes
+from trace_platform.state import events, invalidations, locks, scopes
 
 log = structlog.get_logger()
 
@@ -32,9 +32,9 @@ AT_ONCE = 200
 async def route_invalidations(state: Database) -> int:
     """How many were routed; 0 while another dispatcher is at it."""
     async with state.transaction() as tx:
-        if not await invalidations.try_lock(tx):
+        if not await locks.route_invalidations(tx):
             return 0
-        await generations.share_routing(tx)
+        await locks.share_routing(tx)
         due = await invalidations.due(tx, DATASETS)
         # By dataset: whoever records events takes the locks of several in this order.
         leads = sorted(islice(_merged(due), AT_ONCE), key=lambda each: each[0]["dataset_version"])

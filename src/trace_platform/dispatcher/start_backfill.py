@@ -11,7 +11,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import Conflict
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import backfills, generations
+from trace_platform.state import backfills, locks
 from trace_platform.wire.backfill import BackfillRequest, BackfillStarted
 
 
@@ -24,7 +24,7 @@ async def start_backfill(
         if known is not None:
             return BackfillStarted(backfill=as_status(known), new=False)
         # Which generation is current stays so until its first tasks are there.
-        await generations.share_routing(tx)
+        await locks.share_routing(tx)
         found = await find_due(tx, org_id, request)
         if not found.due:
             return BackfillStarted(backfill=None, new=False)

@@ -14,7 +14,7 @@ from trace_platform.dispatcher.refuse_held import refuse_held
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import datasets, events, generations, sources
+from trace_platform.state import datasets, events, locks, sources
 from trace_platform.wire.sources import TickRequest
 
 
@@ -23,7 +23,7 @@ async def tick_source(state: Database, org_id: UUID, request: TickRequest) -> in
     missed ones when it goes on."""
     name = (org_id, request.dag_name, request.job_name)
     async with state.transaction() as tx:
-        await generations.share_routing(tx)
+        await locks.share_routing(tx)
         job = await find_job(tx, *name)
         if (job["source"] or {}).get("kind") != "cron":
             raise BadInput(f"{request.dag_name}.{request.job_name} is no cron source")

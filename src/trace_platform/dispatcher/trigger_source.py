@@ -9,7 +9,7 @@ from trace_platform.dispatcher.refuse_held import refuse_held
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import BadInput
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.state import datasets, events, generations
+from trace_platform.state import datasets, events, locks
 from trace_platform.wire.control import TriggerRequest
 
 
@@ -20,7 +20,7 @@ async def trigger_source(
     span = BlockRange(request.start, request.end)
     async with state.transaction() as tx:
         # What is current stays so until this is on record.
-        await generations.share_routing(tx)
+        await locks.share_routing(tx)
         job = await find_job(tx, org_id, dag_name, job_name)
         if job["activation"] != "source":
             raise BadInput(f"job '{job_name}' is not a source", hint="trigger a source job")

@@ -10,7 +10,7 @@ import structlog
 
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import generations, sources
+from trace_platform.state import locks, sources
 
 log = structlog.get_logger()
 
@@ -29,7 +29,7 @@ async def watch_sources(state: Database, retry_base_s: float) -> int:
 async def _act(state: Database, retry_base_s: float) -> int:
     async with state.transaction() as tx:
         # A version that gives way at this moment must not get a run that nobody ends.
-        await generations.share_routing(tx)
+        await locks.share_routing(tx)
         due = await sources.due_runs(tx, WELL_S)
         changed = sum([await _do(tx, what, due, retry_base_s) for what in _VERBS])
     for run in due:

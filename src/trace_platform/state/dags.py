@@ -18,10 +18,6 @@ async def default_org(tx: Tx) -> UUID:
     return org_id
 
 
-async def lock_deploys(tx: Tx, org_id: UUID) -> None:
-    await _sql.lock_deploys(tx, org_id=org_id)
-
-
 async def ensure_version(
     tx: Tx, org_id: UUID, dag_name: str, content_hash: str, yaml: str
 ) -> tuple[UUID, bool]:

@@ -1,10 +1,6 @@
 -- name: default_org$
 SELECT id FROM orgs WHERE slug = 'default';
 
--- name: lock_deploys!
--- Deploys of one org take turns: they share the names of its datasets.
-SELECT pg_advisory_xact_lock(hashtextextended('deploy/' || :org_id::text, 0));
-
 -- name: insert_version$
 INSERT INTO dag_versions (org_id, dag_name, content_hash, yaml)
 VALUES (:org_id, :dag_name, :content_hash, :yaml)

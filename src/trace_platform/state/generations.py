@@ -29,16 +29,6 @@ class Unfinished:
         return not (self.tasks or self.routes or self.failed)
 
 
-async def lock_routing(tx: Tx) -> None:
-    """Nothing is routed until the transaction ends."""
-    await _sql.lock_routing(tx)
-
-
-async def share_routing(tx: Tx) -> None:
-    """What is routed where, and which version is active, stays so until the transaction ends."""
-    await _sql.share_routing(tx)
-
-
 async def unnamed(tx: Tx, dag_version_id: UUID) -> dict[str, UUID]:
     """By job of a version: its generation, where that is from before there were fingerprints."""
     rows = await _sql.unnamed(tx, dag_version_id=dag_version_id)

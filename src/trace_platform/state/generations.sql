@@ -1,12 +1,3 @@
--- name: lock_routing!
--- Whoever changes what is routed where waits for the events that are being routed, and they for him.
--- A lock of its own statement: what follows sees all that was committed until then.
-SELECT pg_advisory_xact_lock(hashtextextended('routing', 0));
-
--- name: share_routing!
--- Like whoever routes: what is routed where does not change meanwhile.
-SELECT pg_advisory_xact_lock_shared(hashtextextended('routing', 0));
-
 -- name: unnamed
 -- Of a version, the generations from before there were fingerprints.
 SELECT j.name, g.id FROM dag_version_jobs v

@@ -30,11 +30,6 @@ async def get(tx: Tx, invalidation_id: UUID) -> Row | None:
     return row
 
 
-async def try_lock(tx: Tx) -> bool:
-    """Whether nobody else routes invalidations until this transaction ends."""
-    return bool(await _sql.try_lock(tx))
-
-
 async def due(tx: Tx, datasets: int) -> list[Row]:
     """All that is not routed of at most so many datasets."""
     rows: list[Row] = await _sql.due(tx, datasets=datasets)

@@ -19,11 +19,6 @@ SELECT count(*) FROM made;
 -- name: get^
 SELECT * FROM data_invalidations WHERE id = :id;
 
--- name: try_lock$
--- One dispatcher at a time, so that all that overlaps is merged by one. A statement of its own: what
--- follows sees all that the one before did.
-SELECT pg_try_advisory_xact_lock(hashtextextended('route_invalidations', 0));
-
 -- name: due
 -- All that is not routed of some datasets, the oldest first. What a producer has to make anew while
 -- it is being rebuilt waits for the end of that. What follows from a task that is less urgent than

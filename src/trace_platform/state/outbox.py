@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.state import locks
 
 _sql = load_queries(__file__)
 
@@ -13,7 +14,8 @@ async def take_routes(tx: Tx, limit: int) -> list[Row]:
     """Owed routes, theirs to do who took them: they are gone when this transaction commits."""
     rows: list[Row] = await _sql.take_routes(tx, limit=limit)
     if rows:
-        await _sql.begin_routing(tx)
+        await locks.share_routing(tx)
+        await _sql.plan_for_routing(tx)
     return rows
 
 

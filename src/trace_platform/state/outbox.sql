@@ -10,11 +10,9 @@ WITH due AS MATERIALIZED (
 )
 DELETE FROM outbox o USING due WHERE o.id = due.id RETURNING o.id, o.kind, o.payload;
 
--- name: begin_routing!
--- Many route at once; whoever changes what is routed where waits for them, and they for him. The
--- statement that routes joins what it just made with itself, which no index helps.
-SELECT pg_advisory_xact_lock_shared(hashtextextended('routing', 0)),
-       set_config('enable_hashjoin', 'on', true);
+-- name: plan_for_routing!
+-- The statement that routes joins what it just made with itself, which no index helps.
+SELECT set_config('enable_hashjoin', 'on', true);
 
 -- name: claim
 -- For effects outside of this database. A crash after this hides the rows for a while, never for good.

@@ -72,6 +72,12 @@ async def recent_ends(tx: Tx, org_id: UUID, within_s: float) -> Row:
     return row
 
 
+async def longest_lock_wait(tx: Tx) -> Row | None:
+    """Of the dispatchers' statements. Claims and routes take turns, for milliseconds."""
+    row: Row | None = await _sql.longest_lock_wait(tx)
+    return row
+
+
 async def source_silences(tx: Tx, org_id: UUID) -> list[Row]:
     rows: list[Row] = await _sql.source_silences(tx, org_id=org_id)
     return rows

@@ -88,6 +88,14 @@ SELECT count(*) FILTER (WHERE status = 'Failed') AS failed, count(*) AS ended
          ORDER BY id DESC LIMIT :newest) t
  WHERE completed_at > clock_timestamp() - make_interval(secs => :within_s);
 
+-- name: longest_lock_wait^
+-- Which statement of ours waits the longest for a lock, and for whom.
+SELECT extract(epoch FROM clock_timestamp() - query_start)::float8 AS waits_s,
+       pg_blocking_pids(pid) AS held_by
+  FROM pg_stat_activity
+ WHERE usename = current_user AND datname = current_database() AND wait_event_type = 'Lock'
+ ORDER BY query_start LIMIT 1;
+
 -- name: source_silences
 -- Sources that run, and for how long nothing was heard of them.
 SELECT j.dag_name, j.name AS job_name, t.id AS task_id,

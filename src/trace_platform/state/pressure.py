@@ -42,11 +42,6 @@ class JobLoad:
         return max(self.ready_age_s, self.pending_age_s)
 
 
-async def try_lock(tx: Tx) -> bool:
-    """Whether it is this transaction's turn: others do nothing until it ends."""
-    return bool(await _sql.try_lock(tx))
-
-
 async def measure(tx: Tx) -> list[JobLoad]:
     """Every job with limits, and those whose earlier pressure left something to clean."""
     rows = await _sql.measure(tx, times=TIMES, at_least=AT_LEAST)

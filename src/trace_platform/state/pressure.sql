@@ -1,7 +1,3 @@
--- name: try_lock$
--- One dispatcher at a time. A statement of its own: the next one sees all that the one before did.
-SELECT pg_try_advisory_xact_lock(hashtextextended('relieve_pressure', 0));
-
 -- name: measure
 -- The queues of jobs that have limits, that are under pressure, or that have deferred tasks. Of each
 -- at most a few times its limit is read, in the order of an index, so neither history nor a very

@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 from trace_platform.domain.errors import StaleFence
 from trace_platform.domain.fence import Fence
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.state import locks
 
 _sql = load_queries(__file__)
 
@@ -40,7 +41,7 @@ async def claim(
 ) -> list[Row]:
     """Queued -> Running with a new attempt and lease, at most one task per worker id; only of
     these tasks when some are named."""
-    await _sql.lock_claims(tx, runtime=runtime)
+    await locks.claims(tx, runtime)
     claimed: list[Row] = []
     while len(claimed) < len(worker_ids):
         # One look takes a few tasks of each job at most: another, until it is enough or all.

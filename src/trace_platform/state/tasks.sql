@@ -1,8 +1,3 @@
--- name: lock_claims!
--- Claims of one runtime take turns: each counts what the one before it started. A lock of its own
--- statement, so that the claim that follows sees all that was committed until then.
-SELECT pg_advisory_xact_lock(hashtextextended('claim/' || :runtime, 0));
-
 -- name: claim_tasks
 -- Queued -> Running, for one worker per task that is asked for. Organisations take turns, the one
 -- with the least running first; within an organisation the higher priority goes first, within a
@@ -66,12 +61,12 @@ WITH RECURSIVE waiting AS (
            -- How far each input is: whatever this attempt reads, it reads that and all before it.
            inputs = CASE jsonb_array_length(t.inputs)
                WHEN 0 THEN t.inputs
-               WHEN 1 THEN jsonb_set(t.inputs, '{0,read_at}', to_jsonb((
+               WHEN 1 THEN jsonb_set(t.inputs, '{0,read_at}', to_jsonb(coalesce((
                     SELECT v.position FROM dataset_versions v
-                     WHERE v.version = (t.inputs->0->>'dataset_version')::uuid)))
-               ELSE (SELECT jsonb_agg(i.given || jsonb_build_object(
-                                'read_at', (SELECT v.position FROM dataset_versions v
-                                             WHERE v.version = (i.given->>'dataset_version')::uuid))
+                     WHERE v.version = (t.inputs->0->>'dataset_version')::uuid), 0)))
+               ELSE (SELECT jsonb_agg(i.given || jsonb_build_object('read_at', coalesce((
+                                SELECT v.position FROM dataset_versions v
+                                 WHERE v.version = (i.given->>'dataset_version')::uuid), 0))
                                 ORDER BY i.n)
                        FROM jsonb_array_elements(t.inputs) WITH ORDINALITY AS i (given, n)) END,
            -- The generations that this attempt writes: its commit may touch no other.

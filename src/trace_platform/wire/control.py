@@ -348,7 +348,7 @@ class Why(Strict):
 class HealthRule(Strict):
     code: Literal[
         "queue_depth", "failure_rate", "source_heartbeat", "workers_at_capacity",
-        "dataset_freshness",
+        "dataset_freshness", "database_locks",
     ]  # fmt: skip
     firing: bool
     value: float
@@ -363,7 +363,7 @@ class Health(Strict):
 
 
 class Alive(Strict):
-    """The service answers, and so does its database."""
+    """The service answers, and its database lets it work."""
 
     status: Literal["ok"] = "ok"
 

@@ -17,7 +17,7 @@ from trace_platform.dispatcher.measure import measure
 from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
 from trace_platform.dispatcher.show_dataset import list_generations, show_dataset
 from trace_platform.domain.errors import BadInput, DatasetInUse, InvalidDag, UnknownDataset
-from trace_platform.state import datasets, generations
+from trace_platform.state import datasets, generations, locks
 from trace_platform.wire.control import HealthRule
 from trace_platform.wire.dataset import DatasetDetail, DatasetEntry, Partitions
 
@@ -312,7 +312,7 @@ async def test_a_reader_follows_a_name_that_moves_to_another_dag(plane: ControlP
     )
     # A deploy refuses to take a name from its readers, so the name moves beneath it.
     async with plane.me.state.transaction() as tx:
-        await generations.lock_routing(tx)
+        await locks.routing(tx)
         await datasets.publish_as(tx, plane.me.org_id, "chain", [])
         published = {"name": "logs", "dataset_uuid": target["uuid"], "metadata": {}}
         await datasets.publish_as(tx, plane.me.org_id, "other", [published])

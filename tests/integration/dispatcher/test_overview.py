@@ -440,7 +440,7 @@ async def test_a_quiet_instance_is_healthy(http: httpx.AsyncClient, plane: Contr
     assert health["firing"] is False
     assert [rule["code"] for rule in health["rules"]] == [
         "queue_depth", "failure_rate", "source_heartbeat", "workers_at_capacity",
-        "dataset_freshness",
+        "dataset_freshness", "database_locks",
     ]  # fmt: skip
 
 

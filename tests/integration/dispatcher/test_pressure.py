@@ -649,7 +649,7 @@ async def test_dispatchers_take_turns(pipeline: Pipeline) -> None:
     await pipeline.plane.deploy(chain("max_queue_depth: 10"))
     await pipeline.produce(30)
     with psycopg.connect(pipeline.plane.owner_dsn) as other:
-        other.execute("SELECT pg_advisory_xact_lock(hashtextextended('relieve_pressure', 0))")
+        other.execute("LOCK TABLE locks.relieve_pressure IN EXCLUSIVE MODE")
         assert await pipeline.tick() == 0
         assert len(pipeline.ready()) == 30
     assert await pipeline.tick() > 0

@@ -13,7 +13,7 @@ from tests.support.control_plane import ControlPlane
 from trace_platform.dispatcher.emit_events import emit_events
 from trace_platform.dispatcher.publish_outbox import publish_outbox
 from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
-from trace_platform.state import generations, staleness
+from trace_platform.state import generations, locks, staleness
 from trace_platform.state.staleness import Staleness
 from trace_platform.wire.control import EmitRequest
 
@@ -42,7 +42,7 @@ async def missing(plane: ControlPlane, job: str) -> int:
     """How many `owe_missing` would owe to it, and rolls that back."""
     found = await of(plane, job)
     async with plane.me.state.transaction() as tx:
-        await generations.lock_routing(tx)
+        await locks.routing(tx)
         owed = await generations.owe_missing(tx, [found.generation_id])
         await tx.execute("DELETE FROM outbox")
     return sum(owed.values())
@@ -75,7 +75,7 @@ async def test_what_is_not_routed_held_owed_or_lost_is_told_apart(plane: Control
     found = await of(plane, "split")
     assert (found.not_given, found.not_routed, found.owed, found.lost) == (2, 0, 0, 2)
     async with plane.me.state.transaction() as tx:
-        await generations.lock_routing(tx)
+        await locks.routing(tx)
         await generations.owe_missing(tx, [found.generation_id])
     found = await of(plane, "split")
     assert (found.not_given, found.owed, found.lost) == (2, 2, 0)
@@ -210,7 +210,7 @@ async def test_looking_for_what_was_lost_waits_for_no_routing_and_stops_none(
     request: Any = {"dataset": "chain.request", "events": [{"cursor": 7}]}
     await emit_events(plane.me.state, plane.me.org_id, EmitRequest(**request))
     async with plane.me.state.transaction() as tx:
-        await tx.execute("SELECT pg_advisory_xact_lock_shared(hashtextextended('routing', 0))")
+        await locks.share_routing(tx)
         # Somebody routes: a lock of all would wait for him here.
         assert await asyncio.wait_for(reconcile_partitions(plane.me.state), 20) == 0
         assert await publish_outbox(plane.publishing()) > 0

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Query, Response
 from trace_platform.dispatcher import metrics
 from trace_platform.dispatcher.api.parameters import DatasetName, Limit
 from trace_platform.dispatcher.api.routes import Routes
+from trace_platform.dispatcher.check_health import refuse_stuck
 from trace_platform.dispatcher.claim_rpc_keys import claim_rpc_keys
 from trace_platform.dispatcher.dataset_page import dataset_page, summarize_datasets
 from trace_platform.dispatcher.dispatcher import Dispatcher
@@ -45,8 +46,7 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
 
     @app.get("/healthz", summary="Whether it answers", **route("services", None))
     async def healthz() -> Alive:
-        async with me.state.transaction() as tx:
-            await tx.execute("SELECT 1")
+        await refuse_stuck(me.state)
         return Alive()
 
     described = route("services", "user")
