@@ -117,7 +117,8 @@ def allow_roles(connection: psycopg.Connection, database: Database, name: str) -
     users = sql.SQL(", ").join(map(sql.Identifier, database.roles))
     for statement in (
         "REVOKE ALL ON DATABASE {where} FROM PUBLIC",
-        "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+        "REVOKE ALL ON SCHEMA public FROM PUBLIC",
+        "GRANT USAGE ON SCHEMA public TO {users}",
         "GRANT CONNECT ON DATABASE {where} TO {users}",
         "GRANT CREATE, TEMPORARY ON DATABASE {where} TO {owner}",
         "GRANT USAGE, CREATE ON SCHEMA public TO {owner}",

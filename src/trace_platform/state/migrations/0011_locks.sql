@@ -36,3 +36,6 @@ GRANT USAGE ON SCHEMA locks TO trace_dispatcher;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA locks TO trace_dispatcher;
 -- Who may not update a table may not lock it either.
 GRANT UPDATE ON ALL TABLES IN SCHEMA locks TO trace_dispatcher;
+
+-- Those who need one were given it by name.
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC;

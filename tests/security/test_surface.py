@@ -1,0 +1,74 @@
+"""An instance that runs shows what docs/security.md says, and nobody gets anywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.stack import Stack, trace, wait_for
+from trace_platform.app.status import instance_status
+
+pytestmark = pytest.mark.stack
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with trace(tmp_path_factory.mktemp("surface") / "home", "up") as started:
+        wait_for("the instance", lambda: "is ready in" in started.text())
+        # It listens once it has started.
+        wait_for("Spark", lambda: instance_status(started.home).spark)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def examined(stack: Stack) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "trace_platform.cli", "doctor", "--security", "--json"],
+        env={"TRACE_HOME": str(stack.home.root), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found | {"exit": done.returncode}
+
+
+def test_nobody_gets_anywhere(examined: dict[str, Any]) -> None:
+    assert examined["succeeded"] == []
+    assert examined["exit"] == 0
+    assert examined["tried"] > 500
+
+
+@pytest.mark.parametrize(
+    ("heading", "kind", "columns"),
+    [
+        ("Ports", "ports", ("part", "program", "address", "count")),
+        ("Files", "modes", ("name", "mode")),
+        ("Rights", "rights", ("role", "database", "rights", "objects")),
+    ],
+)
+def test_the_document_says_what_is_there(
+    examined: dict[str, Any], heading: str, kind: str, columns: tuple[str, ...]
+) -> None:
+    there = [tuple(str(each[name]) for name in columns) for each in examined[kind]]
+    told = documented(heading, len(columns))
+    wanted = "\n".join(f"| {' | '.join(row)} |" for row in there)
+    assert sorted(there) == sorted(told), f"what is there now:\n{wanted}"
+
+
+def documented(heading: str, columns: int) -> list[tuple[str, ...]]:
+    """The first so many cells of each row of the table below a heading."""
+    section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", DOCUMENT.read_text(), re.S | re.M)
+    assert section is not None, f"there is no section {heading}"
+    rows = [line for line in section[1].splitlines() if line.startswith("|")][2:]
+    cells = [[cell.strip().strip("`") for cell in row.strip("|").split("|")] for row in rows]
+    return [tuple(row[:columns]) for row in cells]
