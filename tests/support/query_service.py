@@ -149,6 +149,8 @@ class QueryService:
             os.link(file, folder / file.name)
         dataset = ResolvedDataset(
             name=name,
+            published_as=name,
+            label=name,
             dataset_uuid=uuid.uuid4(),
             dataset_version=uuid.uuid4(),
             columns=columns_of(files),

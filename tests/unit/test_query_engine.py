@@ -368,11 +368,30 @@ def test_hot_rows_that_are_gone_are_told_without_their_path(box: Box) -> None:
         box.run("SELECT * FROM t", relation)
 
 
-def test_only_columns_that_are_there_count_as_masked(box: Box) -> None:
-    relation = table(box.cold(1), seam=2, masked=["NAME", "nam"])
-    described = Relation(view="d", files=box.cold(1), masked=["oK", "nam"])
+def test_masked_columns_are_named_as_they_are_spelt_in_the_dataset(box: Box) -> None:
+    relation = table(box.cold(1), seam=2, masked=["NAME"])
+    described = Relation(view="d", files=box.cold(1), masked=["oK"])
     done = box.run("SELECT t.name, d.ok FROM t, d", relation, described)
     assert (box.rows, done.masked) == ([["***", None]], {"t": ["name"], "d": ["ok"]})
+
+
+def test_a_name_to_mask_that_is_no_column_masks_all_that_is_not_known_to_be_harmless(
+    box: Box,
+) -> None:
+    every = [column.name for column in COLUMNS]
+    for relation, masked in (
+        (table(box.cold(1), seam=2, masked=["nam"]), every),
+        (Relation(view="t", files=box.cold(1), masked=["OK", "nam"]), every),
+        (
+            table(box.cold(1), seam=2, masked=["ok", "nam"], not_personal=["VALUE", "ok", "hash"]),
+            ["block_number", "name", "ok"],
+        ),
+    ):
+        done = box.run("SELECT * FROM t", relation)
+        assert done.masked == {"t": masked}
+        shown = dict(zip(every, box.rows[0], strict=True))
+        hidden = {name: "***" if name == "name" else None for name in masked}
+        assert {name: shown[name] for name in masked} == hidden
 
 
 def test_an_integer_that_is_too_wide_for_arrow_says_what_helps(box: Box) -> None:

@@ -28,8 +28,9 @@ ID = UUID(int=7)
 
 
 def dataset(n: int, name: str | None = None, **facts: Any) -> ResolvedDataset:
+    called = {"published_as": name, "label": name or f"dag.job.{n}"}
     return ResolvedDataset(
-        name=name, dataset_uuid=UUID(int=n), dataset_version=UUID(int=100 + n), **facts
+        name=name, dataset_uuid=UUID(int=n), dataset_version=UUID(int=100 + n), **called | facts
     )
 
 
@@ -124,6 +125,15 @@ def test_personal_columns_are_masked_unless_granted(
     [one] = found(Known(dataset(1, "a", pii=["email"])), user(*grants), ref("a"))
     assert one.masked == masked
     assert one.shown_pii == ([] if masked else ["email"])
+
+
+@pytest.mark.parametrize("grants", [("labels",), ("customers",), ("*",)])
+def test_a_grant_is_of_the_dataset_that_has_the_name_now(grants: tuple[str, ...]) -> None:
+    renamed = dataset(1, "labels", published_as="customers", pii=["email"])
+    gone = dataset(2, "labels", published_as=None, pii=["email"])
+    for each, opens in ((renamed, grants != ("labels",)), (gone, grants == ("*",))):
+        [one] = found(Known(each), user(*grants), ref("labels", version="abcd"))
+        assert one.masked == (() if opens else ("email",)), each.published_as
 
 
 def test_a_personal_column_that_is_not_there_hides_nothing_so_nothing_is_shown() -> None:

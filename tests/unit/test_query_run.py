@@ -22,7 +22,9 @@ from trace_platform.query.run_query import Sources, run_query
 from trace_platform.query.spool import Spool
 from trace_platform.wire.query import QueryRequest, ResolvedDataset
 
-TABLE = ResolvedDataset(dataset_uuid=UUID(int=1), dataset_version=UUID(int=2), table=True)
+TABLE = ResolvedDataset(
+    label="d.j.0", dataset_uuid=UUID(int=1), dataset_version=UUID(int=2), table=True
+)
 
 
 class Hanging:

@@ -129,6 +129,22 @@ def test_the_grants_own_filter_is_asked_for(planner: duckdb.DuckDBPyConnection) 
     assert told == {("s", "=", "critical"), ("u", ">=", 3), ("u", "<", 9)}
 
 
+def test_no_filter_on_a_column_that_may_be_the_misspelt_one_reaches_postgres(
+    planner: duckdb.DuckDBPyConnection,
+) -> None:
+    relation = Relation(
+        view="t",
+        columns=COLUMNS,
+        hot_columns=HOT,
+        seam=0,
+        masked=["secrte"],
+        not_personal=["u"],
+        where={"s": "critical", "u": 3},
+    )
+    scan = scan_of(planner, "SELECT i FROM t", [relation])
+    assert [(each.column, each.values) for each in scan.filters] == [("u", [3])]
+
+
 @pytest.mark.parametrize(
     "sql",
     [

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from trace_platform.domain.errors import BadInput
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.state import queries
+from trace_platform.state import datasets, overview, queries
 from trace_platform.wire.pii_access import PiiAccess, PiiAccesses
 from trace_platform.wire.query import QueryHistory, QueryRecord, RecordQueries
 
@@ -46,7 +46,12 @@ async def list_queries(
 async def list_pii_accesses(
     state: Database, org_id: UUID, caller: str | None, dataset: str | None, limit: int
 ) -> PiiAccesses:
-    async with state.statement() as tx:
-        rows = await queries.accesses(tx, org_id, caller, dataset, limit)
+    """Of the dataset that has the name now, also while it had another; of a name that no dataset
+    has any more, what was recorded under it."""
+    async with overview.snapshot(state) as tx:
+        named = await datasets.find_published(tx, org_id, dataset) if dataset else None
+        rows = await queries.accesses(
+            tx, org_id, caller, named["uuid"] if named else dataset, limit
+        )
     fields = PiiAccess.model_fields
     return PiiAccesses(accesses=[PiiAccess(**{f: row[f] for f in fields}) for row in rows])

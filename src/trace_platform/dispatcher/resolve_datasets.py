@@ -216,6 +216,8 @@ def _resolved(ref: DatasetRef, found: _Found, row: Row, held: Row) -> ResolvedDa
     said = said_columns(row)
     return ResolvedDataset(
         name=ref.name or row["name"],
+        published_as=row["name"],
+        label=dataset_label(row),
         dataset_uuid=row["dataset_uuid"],
         dataset_version=row["version"],
         at=found.moment,
@@ -227,6 +229,7 @@ def _resolved(ref: DatasetRef, found: _Found, row: Row, held: Row) -> ResolvedDa
         mixed=held["mixed"] or _is_narrower(held, said),
         pii=row["pii"],
         pii_missing=_missing(row, said),
+        not_personal=_not_personal(row),
     )
 
 
@@ -237,8 +240,22 @@ def _is_narrower(held: Row, said: Sequence[ManifestColumn]) -> bool:
 
 def _missing(row: Row, said: Sequence[ManifestColumn]) -> list[str]:
     """Only of what readers see now, and where all columns are said: of an older generation `pii`
-    names columns of others too, and a table may have more than its cold part."""
+    names columns of others too, and a table may have more than its cold part. Elsewhere the query
+    itself finds out, and masks what nobody knows about."""
     known = {column.name.lower() for column in (*said, *known_columns(row))}
     if not row["is_current"] or not known or (row["is_table"] and not row["table_columns"]):
         return []
     return [column for column in row["pii"] if column.lower() not in known]
+
+
+def _not_personal(row: Row) -> list[str]:
+    """Of an older generation: the columns that the dataset has now, but for those that it says to
+    be personal. None where that cannot be believed: it names one that is not there, or has no
+    readers any more."""
+    if row["is_current"] or row["present_pii"] is None:
+        return []
+    present = [column.name for column in said_columns({"columns": row["present_columns"]})]
+    personal = {column.lower() for column in row["present_pii"]}
+    if not personal <= {name.lower() for name in present}:
+        return []
+    return [name for name in present if name.lower() not in personal]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from trace_platform.wire.query import ResolvedDataset
 from trace_platform.wire.task_token import GrantedDataset, TaskClaims
 
 # Stands for every dataset.
@@ -15,7 +16,7 @@ ALL = "*"
 @dataclass(frozen=True, slots=True)
 class User:
     name: str
-    # Datasets whose personal columns the user sees.
+    # Names: the user sees the personal columns of the datasets that have them now.
     pii: frozenset[str] = frozenset()
     # Another with every other token and grant: what was kept for one opens to no other.
     key: str = field(default="", compare=False, repr=False)
@@ -42,9 +43,10 @@ class Caller:
         """Whose results are kept."""
         return f"{self.name}-{self.key}".replace(":", "-")
 
-    def sees(self, dataset: str | None) -> bool:
-        """Whether the dataset's personal columns are shown."""
-        return ALL in self.pii or dataset in self.pii
+    def sees(self, dataset: ResolvedDataset) -> bool:
+        """Whether the dataset's personal columns are shown: by the name that it has now, not by one
+        that it was asked for by and had once."""
+        return ALL in self.pii or dataset.published_as in self.pii
 
 
 @dataclass(frozen=True, slots=True)

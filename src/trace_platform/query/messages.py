@@ -92,6 +92,9 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
     where: dict[str, Any] | None = None
     # Columns whose values are not shown.
     masked: list[str] = []
+    # Where one of those is no column of the relation, only these are shown: it may be a misspelt
+    # name of any other.
+    not_personal: list[str] = []
 
 
 class Plan(msgspec.Struct, frozen=True, tag="plan"):

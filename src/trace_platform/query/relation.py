@@ -24,9 +24,12 @@ def create_view(relation: Relation, columns: Sequence[Column], rows: str) -> str
 
 
 def masked_columns(relation: Relation, columns: Sequence[Column]) -> list[str]:
-    """Those of the columns whose values the view does not show."""
+    """Those of the columns whose values the view does not show. A name to mask that is no column
+    may stand for any of them: then all are masked but those that are known not to be personal."""
     asked = {name.lower() for name in relation.masked}
-    return [column.name for column in columns if column.name.lower() in asked]
+    there = {column.name.lower() for column in columns}
+    hidden = asked if asked <= there else there - {name.lower() for name in relation.not_personal}
+    return [column.name for column in columns if column.name.lower() in asked | hidden]
 
 
 def all_rows(relation: Relation, hot: str | None, hot_names: Collection[str] = ()) -> str:

@@ -48,9 +48,9 @@ class Resolved:
     def files(self) -> Sequence[str]:
         return self.dataset.files if self.granted_files is None else self.granted_files
 
-    def used(self, masked: Sequence[str]) -> UsedDataset:
+    def used(self, name: str, masked: Sequence[str]) -> UsedDataset:
         return UsedDataset(
-            name=self.name,
+            name=name,
             dataset_uuid=self.dataset.dataset_uuid,
             dataset_version=self.version,
             at=self.dataset.at,
@@ -105,7 +105,7 @@ def _published(reference: Reference, at: str | None) -> DatasetRef:
 
 
 def _for_user(reference: Reference, dataset: ResolvedDataset, caller: Caller) -> Resolved:
-    if caller.sees(dataset.name):
+    if caller.sees(dataset):
         return Resolved(reference, dataset)
     if dataset.pii_missing:
         _refuse_unmasked(reference, dataset)

@@ -186,6 +186,7 @@ def _relation(one: Resolved, tables: HotTables, store: ObjectStore) -> Relation:
         hot_columns=hot,
         where=one.where,
         masked=list(one.masked),
+        not_personal=one.dataset.not_personal,
     )
 
 
@@ -217,6 +218,7 @@ def _cold(one: Resolved, store: ObjectStore) -> Relation:
         columns=_columns(one),
         where=one.where,
         masked=list(one.masked),
+        not_personal=one.dataset.not_personal,
     )
 
 

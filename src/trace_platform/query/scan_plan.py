@@ -182,12 +182,12 @@ def _conditions(scan: Node, relation: Relation) -> Iterator[tuple[str, Term]]:
 def _filterable(relation: Relation) -> dict[str, str]:
     """Columns whose values compare in Postgres as they do here, with their types."""
     hot = {each.name: each.type for each in relation.hot_columns}
-    masked = {name.lower() for name in relation.masked}
+    masked = views.masked_columns(relation, relation.columns)
     return {
         each.name: each.type
         for each in relation.columns
         if each.type in _EXTREMES
-        and each.name.lower() not in masked
+        and each.name not in masked
         and hot.get(each.name) == ("BIGINT" if each.type in _INTEGERS else each.type)
     }
 

@@ -156,13 +156,12 @@ class _Asked:
         return round((time.perf_counter() - self._started) * 1000, 3)
 
     @property
-    def used(self) -> list[UsedDataset]:
+    def read(self) -> list[Resolved]:
         """Each generation once, or once for each moment of it that the statement reads."""
-        found = {(each.version, each.dataset.at): self._used(each) for each in self.relations}
-        return list(found.values())
+        return list({(each.version, each.dataset.at): each for each in self.relations}.values())
 
-    def _used(self, each: Resolved) -> UsedDataset:
-        return each.used(self.masked.get(each.reference.view, each.masked))
+    def _used(self, each: Resolved, name: str) -> UsedDataset:
+        return each.used(name, self.masked.get(each.reference.view, each.masked))
 
     def facts(self, done: Done) -> QueryFacts:
         return QueryFacts(
@@ -171,21 +170,22 @@ class _Asked:
             row_count=done.row_count,
             truncated=done.truncated,
             elapsed_ms=self.elapsed_ms,
-            datasets=self.used,
+            datasets=[self._used(each, each.name) for each in self.read],
         )
 
     def record(self, rows: int, size: int, error: str | None = None) -> QueryRecord:
+        """Of the datasets, not of the names that the statement has for them."""
         shown: dict[str, set[str]] = {}
         for each in self.relations:
             if each.shown_pii:
-                shown.setdefault(each.name, set()).update(each.shown_pii)
+                shown.setdefault(each.dataset.label, set()).update(each.shown_pii)
         return QueryRecord(
             query_id=self.query_id,
             caller=self.caller.name,
             kind=self.caller.kind,
             sql_sha256=self.sql_sha256,
             format=self.request.format,
-            datasets=self.used,
+            datasets=[self._used(each, each.dataset.label) for each in self.read],
             pii={name: sorted(columns) for name, columns in shown.items()},
             row_count=rows,
             bytes=size,
@@ -199,6 +199,6 @@ class _Asked:
             "query_id": str(self.query_id),
             "caller": self.caller.name,
             "sql_sha256": self.sql_sha256,
-            "datasets": [each.name for each in self.used],
+            "datasets": [each.dataset.label for each in self.read],
             "elapsed_ms": self.elapsed_ms,
         }

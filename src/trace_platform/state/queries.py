@@ -35,12 +35,15 @@ async def newest(
 
 
 async def accesses(
-    tx: Tx, org_id: UUID, caller: str | None, dataset: str | None, limit: int
+    tx: Tx, org_id: UUID, caller: str | None, dataset: UUID | str | None, limit: int
 ) -> list[Row]:
-    """Who saw columns about persons, the newest first."""
+    """Who saw columns about persons, the newest first. A dataset by its uuid, or by the name that
+    is on record."""
     asked = {"org_id": org_id, "limit": limit}
-    if dataset is not None:
-        rows = await _sql.accesses_of_dataset(tx, **asked, caller=caller, dataset=dataset)
+    if isinstance(dataset, UUID):
+        rows = await _sql.accesses_of_dataset(tx, **asked, caller=caller, dataset_uuid=dataset)
+    elif dataset is not None:
+        rows = await _sql.accesses_of_name(tx, **asked, caller=caller, dataset=dataset)
     elif caller is not None:
         rows = await _sql.accesses_of_caller(tx, **asked, caller=caller)
     else:

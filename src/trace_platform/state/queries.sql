@@ -58,6 +58,12 @@ SELECT * FROM pii_access_log
  WHERE org_id = :org_id AND caller = :caller ORDER BY accessed_at DESC LIMIT :limit;
 
 -- name: accesses_of_dataset
+-- Whatever it was called then.
+SELECT * FROM pii_access_log
+ WHERE org_id = :org_id AND dataset_uuid = :dataset_uuid AND caller = coalesce(:caller, caller)
+ ORDER BY accessed_at DESC LIMIT :limit;
+
+-- name: accesses_of_name
 SELECT * FROM pii_access_log
  WHERE org_id = :org_id AND dataset = :dataset AND caller = coalesce(:caller, caller)
  ORDER BY accessed_at DESC LIMIT :limit;

@@ -60,11 +60,13 @@ SELECT min(b.ended_at) FROM deploys b
 -- name: described
 -- What these generations of datasets are, and those that readers of these names see. `pii` of the one
 -- that readers of a name see is what its version says; of any other, all that was ever said of the
--- dataset: an older generation may have columns that the newer one knows nothing of.
+-- dataset: an older generation may have columns that the newer one knows nothing of. `present_columns`
+-- and `present_pii` are what readers of its name see now, and what is said of that.
 SELECT v.version, d.uuid AS dataset_uuid, d.name, d.dag_name, d.job_name, d.output_index,
        d.current_version = v.version AS is_current, v.columns, g.created_at, g.purged_at,
        v.location LIKE 'postgres_table:%' IS TRUE AS is_table, v.row_count AS table_rows,
-       v.table_columns,
+       v.table_columns, coalesce(c.table_columns, c.columns) AS present_columns,
+       CASE WHEN d.name IS NOT NULL THEN coalesce(d.metadata->'pii', '[]') END AS present_pii,
        CASE WHEN d.name IS NOT NULL AND d.current_version = v.version
             THEN coalesce(d.metadata->'pii', '[]')
             ELSE (SELECT coalesce(jsonb_agg(DISTINCT said ORDER BY said), '[]')
@@ -75,6 +77,7 @@ SELECT v.version, d.uuid AS dataset_uuid, d.name, d.dag_name, d.job_name, d.outp
        END AS pii
   FROM dataset_versions v
   JOIN datasets d ON d.uuid = v.dataset_uuid
+  JOIN dataset_versions c ON c.version = d.current_version
   JOIN generations g ON g.id = v.generation_id
  WHERE d.org_id = :org_id
    AND v.version = ANY(:versions::uuid[] || ARRAY(

@@ -15,6 +15,7 @@ class PiiAccess(Strict):
     query_id: UUID
     caller: str
     kind: Literal["user", "task"]
+    # What it was called then: its published name, or DAG.JOB.OUTPUT.
     dataset: str
     dataset_uuid: UUID
     dataset_version: UUID

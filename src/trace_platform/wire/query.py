@@ -142,8 +142,12 @@ class ResolveRequest(_Payload):
 class ResolvedDataset(_Payload):
     """A generation of a dataset: the committed files, all of them."""
 
-    # None: it is not published.
+    # What it was asked for by, which may be a name that it had once; else as `published_as`.
     name: str | None = None
+    # The name that it has now: who is granted that name is granted this dataset. None: it has none.
+    published_as: str | None = None
+    # What it is called on record: that name, or DAG.JOB.OUTPUT.
+    label: str
     dataset_uuid: UUID
     dataset_version: UUID
     # As it was then; None: as it is.
@@ -160,6 +164,9 @@ class ResolvedDataset(_Payload):
     pii: list[str] = []
     # Those of them that it does not have, where that can be told.
     pii_missing: list[str] = []
+    # Of an older generation: columns that the dataset still has, and does not say to be personal.
+    # Where something in `pii` is no column, all others are masked.
+    not_personal: list[str] = []
 
 
 class ResolveResponse(_Payload):
@@ -203,7 +210,8 @@ class DatasetPage(_Payload):
 
 
 class QueryRecord(_Payload):
-    """One query, for those who look after the service: never its text, never a value."""
+    """One query, for those who look after the service: never its text, never a value. Datasets are
+    called as they were called when it was asked, whatever the statement called them."""
 
     query_id: UUID
     # The name of a user, or `task:` and its id.
@@ -212,7 +220,7 @@ class QueryRecord(_Payload):
     sql_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     format: Format
     datasets: list[UsedDataset] = Field(max_length=MAX_DATASETS)
-    # By dataset: columns that tell about persons, and were shown.
+    # By dataset, as it is called among `datasets`: columns that tell about persons, and were shown.
     pii: dict[str, list[str]] = {}
     row_count: int = Field(ge=0)
     # Of the answer.
