@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from uuid import UUID
 
 from trace_platform.dispatcher.judge_datasets import judge_datasets
 from trace_platform.dispatcher.list_datasets import entry_fields
-from trace_platform.dispatcher.list_partitions import list_partitions
+from trace_platform.dispatcher.list_partitions import list_partitions, mark
 from trace_platform.dispatcher.query_columns import known_columns, query_columns
 from trace_platform.dispatcher.show_dataset import list_generations, show_dataset
 from trace_platform.dispatcher.survey_datasets import survey_datasets
 from trace_platform.dispatcher.trace_lineage import trace_lineage
 from trace_platform.domain.errors import UnknownDataset
+from trace_platform.domain.prefix import delivery_key
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.state import overview, query_datasets, registry
+from trace_platform.wire.dataset import Partition, Partitions
 from trace_platform.wire.query import DatasetList, DatasetPage, DatasetSummary
 
 # Of a page: partitions, and how many datasets away its neighbours may be.
 _PARTITIONS, _DEPTH = 100, 3
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 async def summarize_datasets(state: Database, org_id: UUID) -> DatasetList:
@@ -57,13 +61,29 @@ async def dataset_page(state: Database, bucket: str, org_id: UUID, named: str) -
     label, version = detail.dataset, detail.dataset_version
     async with overview.snapshot(state) as tx:
         described = await query_datasets.described(tx, org_id, [version])
+    partitions = await list_partitions(
+        state, org_id, label, None, None, str(version), None, _PARTITIONS
+    )
     return DatasetPage(
         columns=query_columns(known_columns(described[version])),
         # Where its rows lie is nothing for those who only query.
         detail=detail.model_copy(update={"location": "", "table": None}),
         versions=(await list_generations(state, org_id, label)).versions,
-        partitions=await list_partitions(
-            state, org_id, label, None, None, str(version), None, _PARTITIONS
-        ),
+        partitions=_without_ids(partitions),
         lineage=await trace_lineage(state, org_id, label, None, "both", _DEPTH),
     )
+
+
+def _without_ids(found: Partitions) -> Partitions:
+    """Deliveries that came when a webhook's ids were still keys, by what they are called today."""
+    shown = [_without_id(each) for each in found.partitions]
+    return found.model_copy(
+        update={"partitions": shown, "next": mark(shown[-1]) if found.next else None}
+    )
+
+
+def _without_id(partition: Partition) -> Partition:
+    is_delivery = partition.task_id is None and partition.start is None
+    if not is_delivery or _DIGEST.fullmatch(partition.partition_key):
+        return partition
+    return partition.model_copy(update={"partition_key": delivery_key(partition.partition_key)})

@@ -25,6 +25,7 @@ from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import dags, datasets, deploys, generations, locks
 from trace_platform.wire.control import DeployResponse
 from trace_platform.wire.dag import PRIORITY_RANK, Backpressure, Dag, Job, JobOutputRef
+from trace_platform.wire.dag_source import WebhookSource
 from trace_platform.wire.fingerprint import definition_hash, fingerprints
 
 # An attempt of a source that never ends gives way to another before its token does.
@@ -118,6 +119,9 @@ async def _install(tx: Tx, org_id: UUID, dag: Dag, yaml: str) -> Installed:
         fingerprints(dag),
         {job.name: len(job.outputs) for job in dag.jobs},
         ids,
+    )
+    await datasets.say_delivery_columns(
+        tx, [made[job.name] for job in dag.jobs if isinstance(job.source, WebhookSource)]
     )
     await _refuse_taken_names(tx, org_id, dag)
     added, jobs = [], {}

@@ -40,7 +40,7 @@ async def list_partitions(
         dataset_version=version,
         cold_of=cold_of,
         partitions=shown,
-        next=_mark(shown[-1]) if len(rows) > limit else None,
+        next=mark(shown[-1]) if len(rows) > limit else None,
     )
 
 
@@ -64,7 +64,7 @@ async def list_files(
         current=version == dataset["current_version"],
         count=count,
         partitions=shown,
-        next=_mark(shown[-1]) if len(rows) > limit else None,
+        next=mark(shown[-1]) if len(rows) > limit else None,
     )
 
 
@@ -76,7 +76,8 @@ async def _refuse_table(tx: Tx, org_id: UUID, dataset: Row, version: UUID) -> No
         )
 
 
-def _mark(last: Partition | PartitionFiles) -> str:
+def mark(last: Partition | PartitionFiles) -> str:
+    """Where a page goes on whose last one this was."""
     return f"{_KEY}{last.partition_key}" if last.start is None else f"{_RANGE}{last.start}"
 
 

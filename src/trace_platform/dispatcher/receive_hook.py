@@ -21,7 +21,7 @@ import structlog
 
 from trace_platform.dispatcher.refuse_held import refuse_held
 from trace_platform.domain.errors import BadInput, Unauthenticated, Unavailable
-from trace_platform.domain.prefix import delivery_prefix
+from trace_platform.domain.prefix import delivery_key, delivery_prefix
 from trace_platform.domain.webhook_signature import SignatureRefused, signing_key, verify
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
@@ -30,7 +30,6 @@ from trace_platform.state import datasets, events, locks, sources
 
 log = structlog.get_logger()
 
-# As long as a partition's key may be.
 MAX_ID = 256
 # Compared with when there is no key: how long a refusal takes does not tell that there is none.
 _NOBODY = random.token_bytes(32)
@@ -69,9 +68,12 @@ async def receive_hook(me: Receiving, delivery: Delivery) -> bool:
     for _ in range(_TRIES):
         hook, now = await _authenticated(me, delivery)
         _check_body(delivery)
-        if await _was_delivered(me, hook, delivery):
+        place = delivery_prefix(
+            me.bucket, me.org_id, hook["dataset_uuid"], hook["dataset_version"], delivery.webhook_id
+        )
+        if await _was_delivered(me, place, delivery):
             return False
-        committed = await _commit(me, hook, delivery, now)
+        committed = await _commit(me, hook, delivery, place, now)
         if committed is not None:
             return committed
     raise Unavailable("the source changes at this moment", hint="deliver it again")
@@ -149,17 +151,18 @@ def _as_parquet(delivery: Delivery, received_at: datetime) -> bytes:
     return file.getvalue()
 
 
-async def _was_delivered(me: Receiving, hook: Row, delivery: Delivery) -> bool:
+async def _was_delivered(me: Receiving, place: str, delivery: Delivery) -> bool:
+    """By its place: the keys of deliveries were once their ids."""
     async with me.state.transaction() as tx:
         await refuse_held(tx, me.org_id, delivery.dag_name, delivery.job_name)
-        return await datasets.has_partition(tx, hook["dataset_version"], delivery.webhook_id)
+        return await datasets.is_held_at(tx, place)
 
 
-async def _commit(me: Receiving, hook: Row, delivery: Delivery, now: datetime) -> bool | None:
+async def _commit(
+    me: Receiving, hook: Row, delivery: Delivery, place: str, now: datetime
+) -> bool | None:
     """None when another version became active meanwhile: the file belongs there."""
-    place = delivery_prefix(
-        me.bucket, me.org_id, hook["dataset_uuid"], hook["dataset_version"], delivery.webhook_id
-    )
+    key = delivery_key(delivery.webhook_id)
     row = await asyncio.to_thread(_as_parquet, delivery, now)
     digest = hashlib.sha256(row).hexdigest()
     # A name of its own: two that share an id never write the same file, and one that was left by
@@ -171,7 +174,7 @@ async def _commit(me: Receiving, hook: Row, delivery: Delivery, now: datetime) -
         if await _find(tx, me, delivery) != hook:
             return None
         partition_id = await datasets.commit_delivery(
-            tx, hook["dataset_uuid"], hook["dataset_version"], delivery.webhook_id, place, file
+            tx, hook["dataset_uuid"], hook["dataset_version"], key, place, file
         )
         if partition_id is None:
             return False
@@ -179,7 +182,7 @@ async def _commit(me: Receiving, hook: Row, delivery: Delivery, now: datetime) -
             "org_id": str(me.org_id),
             "dataset_uuid": str(hook["dataset_uuid"]),
             "dataset_version": str(hook["dataset_version"]),
-            "partition_key": delivery.webhook_id,
+            "partition_key": key,
             "materialisation": str(partition_id),
         }
         await events.record(tx, [event])

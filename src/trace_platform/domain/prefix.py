@@ -152,12 +152,21 @@ def attempt_prefix(
 def delivery_prefix(
     bucket: str, org_id: UUID, dataset_uuid: UUID, version: UUID, webhook_id: str
 ) -> str:
-    digest = hashlib.sha256(webhook_id.encode()).hexdigest()
     return canonical_prefix(
         DeliveryPlace.layout.format(
-            bucket=bucket, org_id=org_id, dataset_uuid=dataset_uuid, version=version, digest=digest
+            bucket=bucket,
+            org_id=org_id,
+            dataset_uuid=dataset_uuid,
+            version=version,
+            digest=delivery_key(webhook_id),
         )
     )
+
+
+def delivery_key(webhook_id: str) -> str:
+    """What a delivery is called wherever it is listed. Its id is the sender's word, and may tell
+    about a person."""
+    return hashlib.sha256(webhook_id.encode()).hexdigest()
 
 
 def scratch_prefix(bucket: str, dataset_uuid: UUID, task_id: UUID, attempt: int) -> str:

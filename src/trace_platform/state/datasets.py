@@ -9,9 +9,9 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from trace_platform.domain.digest import digest
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
-from trace_platform.wire.manifest import Manifest, ManifestColumn
+from trace_platform.wire.delivery import DELIVERY_COLUMNS
+from trace_platform.wire.manifest import Manifest, ManifestColumn, schema_hash
 from trace_platform.wire.merge_columns import incompatible, merge_columns
 from trace_platform.wire.task import OutputCommit
 
@@ -134,6 +134,16 @@ async def widen_columns(tx: Tx, known: Row, manifest: Manifest) -> None:
         )
 
 
+async def say_delivery_columns(tx: Tx, generation_ids: Sequence[UUID]) -> None:
+    """Of webhooks: what a delivery has is known before there is one."""
+    await _sql.say_columns(
+        tx,
+        generation_ids=list(generation_ids),
+        columns=Jsonb([column.model_dump() for column in DELIVERY_COLUMNS]),
+        schema_hash=schema_hash(DELIVERY_COLUMNS),
+    )
+
+
 async def advance_cursor(tx: Tx, output: OutputCommit) -> None:
     """The generation is a table that now holds everything up to this cursor."""
     await _sql.advance_cursor(
@@ -168,11 +178,9 @@ async def count_partitions(tx: Tx, dataset_version: UUID) -> int:
     return count
 
 
-async def has_partition(tx: Tx, dataset_version: UUID, partition_key: str) -> bool:
-    found = await _sql.has_partition(
-        tx, dataset_version=dataset_version, partition_key=partition_key
-    )
-    return bool(found)
+async def is_held_at(tx: Tx, location: str) -> bool:
+    """Whether a current partition lies there."""
+    return bool(await _sql.is_held_at(tx, location=location))
 
 
 async def commit_delivery(
@@ -192,7 +200,7 @@ async def commit_delivery(
         location=location,
         files=Jsonb([file]),
         byte_count=file["bytes"],
-        schema_hash=digest("json"),
+        schema_hash=schema_hash(DELIVERY_COLUMNS),
     )
     return partition_id
 

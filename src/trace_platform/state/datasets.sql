@@ -111,6 +111,13 @@ SELECT clock_timestamp();
 UPDATE dataset_versions SET columns = :columns, schema_hash = :schema_hash
  WHERE version = :dataset_version;
 
+-- name: say_columns!
+-- Of the first outputs of these generations, before anything is committed to them.
+UPDATE dataset_versions v SET columns = :columns, schema_hash = :schema_hash
+  FROM datasets d
+ WHERE d.uuid = v.dataset_uuid AND d.output_index = 0
+   AND v.generation_id = ANY(:generation_ids::uuid[]) AND v.columns IS NULL;
+
 -- name: partition_files
 -- In order, ranges first, after the last one that was shown.
 SELECT partition_key, range_start AS start, range_end AS "end", location, files, row_count AS rows,
@@ -131,10 +138,8 @@ SELECT partition_key, range_start AS start, range_end AS "end", location, files,
 SELECT count(*) FROM partition_versions
  WHERE dataset_version = :dataset_version AND superseded_at IS NULL;
 
--- name: has_partition$
-SELECT true FROM partition_versions
- WHERE dataset_version = :dataset_version AND partition_key = :partition_key
-   AND superseded_at IS NULL;
+-- name: is_held_at$
+SELECT true FROM partition_versions WHERE location = :location AND superseded_at IS NULL;
 
 -- name: insert_delivery$
 -- Made by no task. Of two that deliver the same, one finds it there.
