@@ -1,5 +1,6 @@
 """The query service as its own process over TLS, on real files: `trace serve query` on a home of
-its own. Only the Dispatcher is a stand-in, which knows what a test has published."""
+its own. Only the Dispatcher is a stand-in, which knows what a test has published; with a real one:
+tests/support/query_instance.py."""
 
 from __future__ import annotations
 
@@ -122,13 +123,12 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-class QueryService:
-    """Started and stopped by `query_service`."""
+class QueryProcess:
+    """`trace serve query` on a home whose dispatcher somebody else runs."""
 
     def __init__(self, home: Home, instance: Instance) -> None:
         self.home = home
         self.url = instance.url("query")
-        self.dispatcher = StandInDispatcher(home, instance.port("dispatcher"))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -139,26 +139,6 @@ class QueryService:
     @property
     def log(self) -> Path:
         return self.home.logs / "query.jsonl"
-
-    def publish(self, name: str, files: Sequence[Path], **facts: Any) -> ResolvedDataset:
-        """Under that name from now on. The files are linked to where the service looks; `facts`
-        are fields of ResolvedDataset."""
-        folder = self.home.objects / "trace-data" / name / uuid.uuid4().hex
-        folder.mkdir(parents=True)
-        for file in files:
-            os.link(file, folder / file.name)
-        dataset = ResolvedDataset(
-            name=name,
-            published_as=name,
-            label=name,
-            dataset_uuid=uuid.uuid4(),
-            dataset_version=uuid.uuid4(),
-            columns=columns_of(files),
-            files=[f"s3://trace-data/{name}/{folder.name}/{file.name}" for file in files],
-            **facts,
-        )
-        self.dispatcher.datasets[name] = dataset
-        return dataset
 
     def client(self, timeout_s: float = 90.0, token: str | None = None) -> httpx.Client:
         return user_client(self.home, self.url, timeout_s, token)
@@ -191,6 +171,34 @@ class QueryService:
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()
+
+
+class QueryService(QueryProcess):
+    """Started and stopped by `query_service`."""
+
+    def __init__(self, home: Home, instance: Instance) -> None:
+        super().__init__(home, instance)
+        self.dispatcher = StandInDispatcher(home, instance.port("dispatcher"))
+
+    def publish(self, name: str, files: Sequence[Path], **facts: Any) -> ResolvedDataset:
+        """Under that name from now on. The files are linked to where the service looks; `facts`
+        are fields of ResolvedDataset."""
+        folder = self.home.objects / "trace-data" / name / uuid.uuid4().hex
+        folder.mkdir(parents=True)
+        for file in files:
+            os.link(file, folder / file.name)
+        dataset = ResolvedDataset(
+            name=name,
+            published_as=name,
+            label=name,
+            dataset_uuid=uuid.uuid4(),
+            dataset_version=uuid.uuid4(),
+            columns=columns_of(files),
+            files=[f"s3://trace-data/{name}/{folder.name}/{file.name}" for file in files],
+            **facts,
+        )
+        self.dispatcher.datasets[name] = dataset
+        return dataset
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The Dispatcher served from a thread, with its loops, so that it can be stopped and started again
-on the same port under a worker's feet. Plain HTTP: TLS is part of the tests of whole instances."""
+on the same port under a worker's feet. Plain HTTP, unless the port and certificates of an instance
+are given."""
 
 from __future__ import annotations
 
@@ -16,17 +17,28 @@ from tests.support.own_port import own_port
 from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.run_loops import Tuning, running_loops
 from trace_platform.drivers.http_invoker import HttpInvoker
-from trace_platform.drivers.lite.certificates import ensure_certificates
+from trace_platform.drivers.lite.certificates import Certificates, ensure_certificates
 
 
 class ServedDispatcher:
-    def __init__(self, dsns: Any, folder: Path, data_dsn: str = "") -> None:
+    def __init__(
+        self,
+        dsns: Any,
+        folder: Path,
+        data_dsn: str = "",
+        secured: tuple[int, Certificates] | None = None,
+    ) -> None:
         self._dsns = dsns
         self._data_dsn = data_dsn
         self._folder = folder
-        self.tls = ensure_certificates(folder / "tls")
-        self.port = own_port(folder / "port")
-        self.url = f"http://localhost:{self.port}"
+        self._shown: dict[str, Any] = {}
+        if secured is None:
+            self.tls = ensure_certificates(folder / "tls")
+            self.port = own_port(folder / "port")
+        else:
+            self.port, self.tls = secured
+            self._shown = {"ssl_certfile": self.tls.server, "ssl_keyfile": self.tls.key}
+        self.url = f"http{'s' if secured else ''}://localhost:{self.port}"
 
     def start(self) -> None:
         self._ready = threading.Event()
@@ -52,6 +64,7 @@ class ServedDispatcher:
             port=self.port,
             log_config=None,
             timeout_graceful_shutdown=1,
+            **self._shown,
         )
         self._server = _Server(config, self._ready)
         async with running_loops(
