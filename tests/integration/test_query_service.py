@@ -324,11 +324,25 @@ def test_a_misspelt_personal_column_is_shown_to_nobody_who_is_not_granted(
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
     assert "did you mean person?" in refused.json()["hint"]
     assert ask(service, "select person from misspelt", granted).json()["rows"] == [["Ann"], ["Bob"]]
-    # Where nobody can tell, such as of an older generation: only what was masked is said to be.
-    service.publish("misspelt", files, pii=["persn", "AGE"])
-    assert ask(service, "from misspelt").json()["datasets"][0]["masked"] == ["age"]
-    masked = ask(service, "from misspelt", format="csv").headers["X-Trace-Masked"]
-    assert masked == "misspelt.age"
+    # Where only the files tell, such as of an older generation: what nobody knows about is masked.
+    service.publish("misspelt", files, pii=["persn", "AGE"], not_personal=["Address"])
+    masked = ask(service, "from misspelt").json()
+    assert masked["rows"] == [["0xa", "***", None], ["0xb", "***", None]]
+    assert masked["datasets"][0]["masked"] == ["person", "age"]
+    headers = ask(service, "from misspelt", format="csv").headers
+    assert headers["X-Trace-Masked"] == "misspelt.person,misspelt.age"
+
+
+def test_what_a_dataset_is_called_now_is_on_record_whatever_it_was_asked_for_by(
+    service: QueryService, tmp_path: Path
+) -> None:
+    token = QueryUsers(service.home).add("renamer", pii=["customers"])
+    files = [write(tmp_path / "renamed.parquet", PEOPLE)]
+    service.publish("renamed", files, pii=["person"], published_as="customers", label="customers")
+    answer = ask(service, "select person from renamed", token).json()
+    assert [each["name"] for each in answer["datasets"]] == ["renamed"]
+    [record] = [r for r in service.dispatcher.history if str(r.query_id) == answer["query_id"]]
+    assert (record.pii, record.datasets[0].name) == ({"customers": ["person"]}, "customers")
 
 
 def test_who_saw_personal_columns_is_on_record_before_the_answer(service: QueryService) -> None:

@@ -189,13 +189,11 @@ class QueryService(QueryProcess):
             os.link(file, folder / file.name)
         dataset = ResolvedDataset(
             name=name,
-            published_as=name,
-            label=name,
             dataset_uuid=uuid.uuid4(),
             dataset_version=uuid.uuid4(),
             columns=columns_of(files),
             files=[f"s3://trace-data/{name}/{folder.name}/{file.name}" for file in files],
-            **facts,
+            **{"published_as": name, "label": name} | facts,
         )
         self.dispatcher.datasets[name] = dataset
         return dataset

@@ -243,7 +243,8 @@ def _missing(row: Row, said: Sequence[ManifestColumn]) -> list[str]:
     names columns of others too, and a table may have more than its cold part. Elsewhere the query
     itself finds out, and masks what nobody knows about."""
     known = {column.name.lower() for column in (*said, *known_columns(row))}
-    if not row["is_current"] or not known or (row["is_table"] and not row["table_columns"]):
+    is_read = row["is_current"] and row["name"] is not None
+    if not is_read or not known or (row["is_table"] and not row["table_columns"]):
         return []
     return [column for column in row["pii"] if column.lower() not in known]
 

@@ -16,6 +16,7 @@ from trace_platform.dispatcher.pause_job import pause_job
 from trace_platform.dispatcher.receive_hook import Delivery, Receiving, receive_hook
 from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
 from trace_platform.domain.errors import BadInput, JobOnHold
+from trace_platform.domain.prefix import delivery_key
 from trace_platform.domain.webhook_signature import sign, signing_key
 from trace_platform.wire.control import PauseRequest
 
@@ -34,6 +35,7 @@ jobs:
     inputs: [{ from: { job: calls } }]
 """
 KEY = signing_key(HOOK_SECRET)
+FIRST = delivery_key("msg_1")
 
 
 def receiving(plane: ControlPlane, store: Any = None) -> Receiving:
@@ -78,18 +80,18 @@ async def test_a_delivery_is_a_file_a_partition_and_a_task_that_is_given_the_fil
     await plane.settle()
     claims = [await plane.claimed(task_id) for task_id in plane.wake_ups()]
     inputs = {c.task.inputs[0].partition_key: c.task.inputs[0] for c in claims}
-    assert set(inputs) == {"msg_1", "msg_2"}
-    (uri,) = inputs["msg_1"].files
+    assert set(inputs) == {FIRST, delivery_key("msg_2")}
+    (uri,) = inputs[FIRST].files
     written = plane.me.store.get(uri)
     (delivered,) = rows(written)
     assert (delivered["webhook_id"], delivered["body"]) == ("msg_1", body.decode())
     assert delivered["received_at"].tzinfo is not None
-    row = partitions(plane)[0]
-    assert (row["partition_key"], row["row_count"], row["task_id"]) == ("msg_1", 1, None)
+    (row,) = (each for each in partitions(plane) if each["partition_key"] == FIRST)
+    assert (row["row_count"], row["task_id"]) == (1, None)
     assert (row["range_start"], row["byte_count"]) == (None, len(written))
     assert row["files"][0]["sha256"] == hashlib.sha256(written).hexdigest()
     assert uri.startswith(row["location"])
-    others = inputs["msg_2"].files[0].rpartition("/")[0]
+    others = inputs[delivery_key("msg_2")].files[0].rpartition("/")[0]
     assert not others.startswith(row["location"]), "whoever reads one may not read the other"
 
 
@@ -103,6 +105,31 @@ async def test_the_same_id_again_changes_nothing(plane: ControlPlane) -> None:
     assert plane.sql("SELECT count(*) AS n FROM events") == [{"n": 1}]
     uri = before["location"] + before["files"][0]["name"]
     assert rows(plane.me.store.get(uri))[0]["body"] == '{"n": 1}'
+
+
+async def test_an_id_that_was_a_key_itself_once_is_still_known(plane: ControlPlane) -> None:
+    await plane.deploy(DAG)
+    assert await deliver(plane, "msg_1")
+    plane.sql("UPDATE partition_versions SET partition_key = 'msg_1'")
+    assert not await deliver(plane, "msg_1")
+    assert await deliver(plane, FIRST), "another id, whatever it looks like"
+    assert len(partitions(plane)) == 2
+
+
+async def test_the_columns_of_deliveries_are_known_before_there_is_one(
+    plane: ControlPlane,
+) -> None:
+    await plane.deploy(DAG)
+    said = "SELECT columns, schema_hash FROM dataset_versions WHERE columns IS NOT NULL"
+    (before,) = plane.sql(said)
+    await deliver(plane, "msg_1")
+    (row,) = partitions(plane)
+    file = pq.read_schema(io.BytesIO(plane.me.store.get(row["location"] + row["files"][0]["name"])))
+    assert before["columns"] == [
+        {"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in file
+    ]
+    assert plane.sql(said) == [before]
+    assert row["schema_hash"] == before["schema_hash"]
 
 
 async def test_of_many_at_once_with_one_id_one_is_kept_whole(plane: ControlPlane) -> None:
@@ -187,7 +214,7 @@ async def test_what_is_signed_but_no_json_object_is_refused(
     assert partitions(plane) == []
 
 
-async def test_an_id_that_no_partition_can_have_is_refused(plane: ControlPlane) -> None:
+async def test_an_id_that_is_too_long_is_refused(plane: ControlPlane) -> None:
     await plane.deploy(DAG)
     with pytest.raises(BadInput):
         await deliver(plane, "x" * 257)
@@ -205,7 +232,7 @@ async def test_an_event_that_got_lost_is_found_by_its_partition(plane: ControlPl
     assert await reconcile_partitions(plane.me.state) == 1
     await plane.settle()
     (task_id,) = plane.wake_ups()
-    assert (await plane.claimed(task_id)).task.inputs[0].partition_key == "msg_1"
+    assert (await plane.claimed(task_id)).task.inputs[0].partition_key == FIRST
 
 
 async def test_a_version_that_is_built_later_is_given_the_deliveries_before_it(
@@ -222,5 +249,5 @@ async def test_a_version_that_is_built_later_is_given_the_deliveries_before_it(
     await plane.settle()
     (task_id,) = plane.wake_ups()
     again = await plane.claimed(task_id)
-    assert again.task.inputs[0].partition_key == "msg_1"
+    assert again.task.inputs[0].partition_key == FIRST
     assert len(again.task.inputs[0].files) == 1

@@ -249,12 +249,18 @@ async def test_a_pin_outlives_the_name_of_its_dataset(plane: ControlPlane) -> No
     await rebuilt(plane, MOVED)
     after = await one(plane, "logs")
     assert after.dataset_uuid != before.dataset_uuid
-    assert await one(plane, "logs", version=str(before.dataset_version)) == before
+    assert await one(plane, "logs", version=str(before.dataset_version)) == nameless(before)
     await plane.deploy(DAG.replace("  logs: {", "  evm_logs: {"))
     await refused(plane, UnknownDataset, name="logs")
     for name in ("logs", "evm_logs"):
         found = await one(plane, name, version=str(before.dataset_version))
         assert (found.name, found.files) == (name, before.files)
+        assert (found.published_as, found.label) == ("evm_logs", "evm_logs")
+
+
+def nameless(dataset: ResolvedDataset) -> ResolvedDataset:
+    """The logs of `ingest`, when they are not published any more."""
+    return dataset.model_copy(update={"published_as": None, "label": "chain.ingest.2"})
 
 
 async def test_a_grant_is_a_generation_of_ours_published_or_not(plane: ControlPlane) -> None:
@@ -482,8 +488,10 @@ async def test_a_name_is_whoever_had_it_at_the_moment(plane: ControlPlane) -> No
     await plane.deploy(other + "publish:\n  logs: { from: { job: ingest, output: logs } }\n")
     last, others = now(plane), await one(plane, "logs")
     assert len({mine.dataset_uuid, moved.dataset_uuid, others.dataset_uuid}) == 3
-    assert await one(plane, "logs", at=first) == mine
-    assert await one(plane, "logs", at=second) == moved
+    assert await one(plane, "logs", at=first) == nameless(mine)
+    found = await one(plane, "logs", at=second)
+    assert found.dataset_version == moved.dataset_version
+    assert (found.published_as, found.label) == (None, "chain.clean.0")
     assert await one(plane, "logs", at=last) == others
     await refused(plane, UnknownDataset, name="logs", at=unpublished)
 
@@ -630,6 +638,10 @@ async def test_a_personal_column_that_is_none_is_found_out(plane: ControlPlane) 
     assert (await one(plane)).pii_missing == ["nota"]
     found = await one(plane, version=old)
     assert (found.pii, found.pii_missing) == (["NOTE", "nota"], [])
+    assert found.not_personal == [], "what names a column that is not there says nothing of others"
+    await plane.deploy(CHANGED.replace("output: blocks } }", "output: blocks }, pii: [note] }"))
+    assert (await one(plane, version=old)).not_personal == ["n"]
+    assert (await one(plane)).not_personal == []
 
 
 async def test_what_is_no_longer_said_to_be_personal_is_shown(plane: ControlPlane) -> None:
