@@ -228,8 +228,10 @@ def test_a_webhooks_id_is_shown_nowhere_that_a_mask_does_not_reach(
     assert stored
     assert not [line for line in stored if SECRET in line]
     # One that came when ids were still keys.
-    instance.sql("UPDATE partition_versions SET partition_key = %s", SECRET)
+    instance.sql("UPDATE partition_versions SET partition_key = %s, schema_hash = 'json'", SECRET)
     page = instance.page("calls", ana)
     assert len(page.json()["partitions"]["partitions"]) == 1
     assert SECRET not in page.text
     assert not instance.deliver("hooked/calls", SECRET)
+    [row], _ = seen(instance, "select webhook_id, received_at is null, body from calls", ana)
+    assert row == ["***", False, "***"]
