@@ -101,7 +101,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, local_run: Any) -> Iterato
 def runtime(
     cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkRuntime]:
-    made = SparkRuntime(tmp_path_factory.mktemp("driver"), master=cluster.url, conf=cluster.conf)
+    made = SparkRuntime(
+        tmp_path_factory.mktemp("driver"),
+        master=cluster.url,
+        conf=cluster.conf,
+        secret=cluster.secret,
+    )
     yield made
     made.stop()
 
@@ -263,17 +268,29 @@ def test_the_doctor_asks_the_executors(
     runtime.stop()
     home = Home(tmp_path / "home")
     settings = Settings(spark=SparkSettings(master=cluster.url, conf=cluster.conf))
+    unknown = doctor.check_spark(home, settings)
+    assert (unknown.level, unknown.detail) == (
+        "fail",
+        f"this home does not know the secret of {cluster.url}",
+    )
+    give_secret(home, cluster)
     found = doctor.check_spark(home, settings)
     assert (found.level, "tasks ran on" in found.detail) == ("ok", True)
     greedy = {**cluster.conf, "spark.executor.memory": "64g"}
     with pytest.raises(Unavailable, match="gave no executor within 3 s"):
-        probe(cluster.url, greedy, tmp_path)
+        probe(cluster, greedy, tmp_path)
 
 
-def probe(master: str, conf: dict[str, str], folder: Path) -> None:
-    from trace_platform.operators.spark.probe import probe_cluster
+def give_secret(home: Home, cluster: SparkCluster) -> None:
+    assert cluster.secret is not None
+    (home.secrets / "spark_secret").write_text(cluster.secret)
 
-    probe_cluster(master, conf, folder / "scratch", folder, patience_s=3)
+
+def probe(cluster: SparkCluster, conf: dict[str, str], folder: Path) -> None:
+    from trace_platform.operators.spark.probe import Needs, probe_cluster
+
+    needs = Needs(folder)
+    probe_cluster(cluster.url, conf, folder / "scratch", needs, cluster.secret, patience_s=3)
 
 
 @pytest.mark.stack
@@ -283,7 +300,7 @@ def test_an_instance_runs_its_dag_on_the_cluster(
     """`trace demo` as it is, with a master in its settings."""
     runtime.stop()
     home = tmp_path / "home"
-    home.mkdir()
+    give_secret(Home(home), cluster)
     conf = ", ".join(f'"{name}" = "{value}"' for name, value in cluster.conf.items())
     (home / "config.toml").write_text(f'[spark]\nmaster = "{cluster.url}"\nconf = {{ {conf} }}\n')
     with trace(home, "demo", "--blocks", "500") as stack:

@@ -313,7 +313,9 @@ def test_a_cluster_reads_and_writes_the_same_rows_though_it_loses_an_executor(
     spark_runtime.stop()
     chain.write(writer, 0, 3)
     with spark_cluster(tmp_path / "cluster") as cluster:
-        runtime = SparkRuntime(tmp_path / "spark", master=cluster.url, conf=cluster.conf)
+        runtime = SparkRuntime(
+            tmp_path / "spark", master=cluster.url, conf=cluster.conf, secret=cluster.secret
+        )
         try:
             given = frames(runtime.session(), chain, 2, 40, "b")
             doomed = given[chain.logs.dataset_version]

@@ -33,6 +33,7 @@ from tests.support.served_egress import (
     served_egress,
 )
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
+from trace_platform.drivers.secret_file import SecretFile
 from trace_platform.rpc.config import Timing
 
 Eventually = Callable[..., None]
@@ -478,10 +479,11 @@ def test_batches_agree_call_by_call(nodes: Open, egress_of: Open) -> None:
 
 
 def test_the_endpoint_of_a_worker_asks_for_agreement() -> None:
-    egress = RpcEndpoint("https://localhost:1/pools/main", "token", "ca")
+    token = SecretFile("/secrets/token")
+    egress = RpcEndpoint("https://localhost:1/pools/main", token, "ca")
     assert egress.agreeing().url == "https://localhost:1/pools/main?agree=majority"
     assert egress.agreeing().agreeing() == egress.agreeing()
-    one = RpcEndpoint("https://localhost:1/pools/main?provider=a", "token", "ca")
+    one = RpcEndpoint("https://localhost:1/pools/main?provider=a", token, "ca")
     assert one.agreeing() == one
     node = RpcEndpoint("https://node.example/?key=1")
     assert node.agreeing() == node

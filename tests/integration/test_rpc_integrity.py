@@ -25,6 +25,7 @@ from trace_platform.data.database import DataDatabase
 from trace_platform.devchain import DevChain
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
+from trace_platform.drivers.secret_file import SecretFile
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.operators.rpc_integrity_check import Config, RpcIntegrityCheck
 from trace_platform.operators.rpc_providers import providers
@@ -290,8 +291,9 @@ def nothing() -> None:
     ],
 )
 def test_the_egress_names_the_providers_of_a_pool(
-    status: int, body: Any, expected: list[str]
+    status: int, body: Any, expected: list[str], tmp_path: Path
 ) -> None:
+    (tmp_path / "token").write_text("t")
     seen: list[tuple[str, str | None]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -310,7 +312,7 @@ def test_the_egress_names_the_providers_of_a_pool(
         thread = Thread(target=egress.serve_forever)
         thread.start()
         url = f"http://127.0.0.1:{egress.server_address[1]}/pools/main"
-        found = providers("main", RpcEndpoint(url, token="t"))
+        found = providers("main", RpcEndpoint(url, SecretFile(str(tmp_path / "token"))))
         egress.shutdown()
         thread.join()
     assert [each.name for each in found] == expected

@@ -297,7 +297,7 @@ def test_a_master_that_cannot_be_reached_is_named_before_any_jvm_starts(tmp_path
         from trace_platform.operators.spark.session import SparkRuntime
         from trace_platform.operators.spark.session_record import read_session_record
 
-        runtime = SparkRuntime(sys.argv[1], master="spark://127.0.0.1:1")
+        runtime = SparkRuntime(sys.argv[1], master="spark://127.0.0.1:1", secret="any")
         try:
             runtime.session()
         except SparkUnreachable as error:
@@ -319,7 +319,7 @@ def test_a_master_that_does_not_take_the_application_is_named(tmp_path: Path) ->
 
         with socket.create_server(("127.0.0.1", 0)) as silent:
             master = f"spark://127.0.0.1:{silent.getsockname()[1]}"
-            runtime = SparkRuntime(sys.argv[1], master=master, register_s=1)
+            runtime = SparkRuntime(sys.argv[1], master=master, secret="any", register_s=1)
             try:
                 runtime.session()
             except SparkUnreachable as error:

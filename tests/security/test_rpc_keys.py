@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,6 +22,7 @@ from trace_platform.app.home import Home
 from trace_platform.app.instance import Instance
 from trace_platform.app.lite_stack import lite_stages
 from trace_platform.app.process import Keeper
+from trace_platform.app.rotatable_secret import RotatableSecret
 from trace_platform.app.rpc_endpoints import missing_keys, pool_configs, rpc_endpoints
 from trace_platform.app.settings import Settings, load_settings
 from trace_platform.domain.errors import DispatcherUnreachable, InvalidConfig
@@ -210,12 +212,15 @@ def test_keys_reach_the_egress_alone_and_the_worker_knows_names(
 
 def test_a_worker_asks_the_egress_and_knows_which_pools_there_are(tmp_path: Path) -> None:
     found = settings(tmp_path, "", TRACE_POOL_NAMES="demo,mainnet")
-    tokens = iter(["one", "two"])
-    ask = rpc_endpoints("https://localhost:7", lambda: next(tokens), "PEM", found.known_pools)
-    first, second = ask("demo"), ask("demo")
+    token = Home(tmp_path).secret_file("worker_token")
+    ask = rpc_endpoints("https://localhost:7", token, "PEM", found.known_pools)
+    first = ask("demo")
     assert (first.url, first.ca) == ("https://localhost:7/pools/demo", "PEM")
-    assert (first.token, second.token) == ("one", "two")
-    assert "one" not in repr(first)
+    assert first.token is not None
+    before = first.token.read()
+    RotatableSecret(Home(tmp_path).secrets, "worker_token").rotate()
+    assert first.token.read() == Home(tmp_path).secret("worker_token") != before
+    assert before.encode() not in pickle.dumps(first)
     with pytest.raises(InvalidConfig, match=r"no RPC pool 'nope' \(known: demo, mainnet\)"):
         ask("nope")
 

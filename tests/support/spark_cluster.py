@@ -16,6 +16,7 @@ import psutil
 import pyspark
 
 from tests.support.stack import wait_for
+from trace_platform.operators.spark.authentication import AUTHENTICATED
 from trace_platform.operators.spark.java import java_home
 
 _REPOSITORY = Path(__file__).parents[2]
@@ -62,6 +63,8 @@ class Daemon:
 class SparkCluster:
     folder: Path
     java_home: str
+    # What its daemons know, and who wants to use it.
+    secret: str | None
     master: Daemon
     url: str
     workers: list[Daemon] = field(default_factory=list)
@@ -83,7 +86,7 @@ class SparkCluster:
         work = self.folder / name
         main = "org.apache.spark.deploy.worker.Worker"
         args = ["--cores", "1", "--memory", "640m", "--work-dir", str(work), *_ADDRESS, self.url]
-        found = _start(self.folder, self.java_home, name, main, args)
+        found = _start(self.folder, self.java_home, self.secret, name, main, args)
         self.workers.append(found)
         return found
 
@@ -110,13 +113,16 @@ _ADDRESS = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
 
 
 @contextmanager
-def spark_cluster(folder: Path, workers: int = 2) -> Iterator[SparkCluster]:
-    """Ready inside the context; nothing of it is left afterwards."""
+def spark_cluster(
+    folder: Path, workers: int = 2, secret: str | None = "of the cluster"
+) -> Iterator[SparkCluster]:
+    """Ready inside the context; nothing of it is left afterwards. Without a secret it is one whose
+    owner has not read how to run it."""
     folder.mkdir(parents=True, exist_ok=True)
     home = java_home(folder)
     main = "org.apache.spark.deploy.master.Master"
-    master = _start(folder, home, "master", main, _ADDRESS)
-    cluster = SparkCluster(folder, home, master, "")
+    master = _start(folder, home, secret, "master", main, _ADDRESS)
+    cluster = SparkCluster(folder, home, secret, master, "")
     try:
         cluster.url = master.awaits(r"Starting Spark master at (spark://[\d.:]+)")[1]
         for _ in range(workers):
@@ -128,7 +134,9 @@ def spark_cluster(folder: Path, workers: int = 2) -> Iterator[SparkCluster]:
         cluster.close()
 
 
-def _start(folder: Path, home: str, name: str, main: str, args: list[str]) -> Daemon:
+def _start(
+    folder: Path, home: str, secret: str | None, name: str, main: str, args: list[str]
+) -> Daemon:
     (folder / "log4j2.properties").write_text(_LOG4J)
     log = folder / f"{name}.log"
     logging = f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"
@@ -140,6 +148,7 @@ def _start(folder: Path, home: str, name: str, main: str, args: list[str]) -> Da
         "SPARK_LOCAL_DIRS": str(folder / f"{name}-local"),
         "SPARK_DAEMON_MEMORY": "192m",
         "SPARK_DAEMON_JAVA_OPTS": f"{logging} -Dspark.master.rest.enabled=false",
+        **({"SPARK_CONF_DIR": str(_conf(folder)), "_SPARK_AUTH_SECRET": secret} if secret else {}),
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path.endswith("site-packages")),
     }
     command = [str(_SPARK / "bin" / "spark-class"), main, *args]
@@ -154,6 +163,15 @@ def _start(folder: Path, home: str, name: str, main: str, args: list[str]) -> Da
             start_new_session=True,
         )
     return Daemon(process, log)
+
+
+def _conf(folder: Path) -> Path:
+    """The settings of daemons that docs/spark-cluster.md shows."""
+    place = folder / "conf"
+    place.mkdir(exist_ok=True)
+    lines = [f"{name} {value}\n" for name, value in AUTHENTICATED.items()]
+    (place / "spark-defaults.conf").write_text("".join(lines))
+    return place
 
 
 def _session(leader: int) -> list[int]:

@@ -4,6 +4,7 @@ import gzip
 import itertools
 import json
 import traceback
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from trace_platform.domain.errors import (
     WrongChain,
 )
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
+from trace_platform.drivers.secret_file import SecretFile
 from trace_platform.operators.evm.rpc import RpcClient
 
 KEY = "s3cr3t-key-0123456789"
@@ -185,18 +187,20 @@ def test_another_chain_is_named_with_both_ids_and_not_tried_again() -> None:
     assert not caught.value.retryable
 
 
-def test_the_egress_is_called_by_the_pool_that_it_stands_for() -> None:
+def test_the_egress_is_called_by_the_pool_that_it_stands_for(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("any")
+    token = SecretFile(str(tmp_path / "token"))
     said = {"code": -32000, "message": "no provider of pool 'mainnet' answers"}
     refusal = Raw(body=json.dumps({"id": 0, "error": said}).encode())
     with scripted_rpc(lambda *_: "0x1", refusal) as node:
-        egress = RpcEndpoint(f"{node.url}/pools/mainnet", token="any")
+        egress = RpcEndpoint(f"{node.url}/pools/mainnet", token)
         client = RpcClient(egress)
         with pytest.raises(RpcUnreachable, match=r"^pool mainnet refuses .* of pool 'mainnet' ans"):
             client.call("eth_chainId")
         with pytest.raises(WrongChain, match="asks for chain 5, pool mainnet serves chain 1"):
             client.check_chain(5)
         client.close()
-    one = RpcEndpoint("https://localhost:1/pools/mainnet?provider=own%20node", token="any")
+    one = RpcEndpoint("https://localhost:1/pools/mainnet?provider=own%20node", token)
     assert one.shown == "pool mainnet/own node"
     assert RpcEndpoint("https://node/key").shown == "https://node:443"
 

@@ -16,6 +16,7 @@ from trace_platform.app.home import Home
 from trace_platform.app.instance import HOST, Instance
 from trace_platform.app.limit_roles import close_functions, limit_connections
 from trace_platform.app.settings import Settings
+from trace_platform.data.database import DataDatabase
 from trace_platform.domain.errors import SetupError
 from trace_platform.drivers.lite.embedded_postgres import ADMIN
 from trace_platform.drivers.postgres.migrations import migrate
@@ -61,12 +62,14 @@ READ_ONLY = "trace_query"
 
 def dsn(home: Home, settings: Settings, instance: Instance, role: str) -> str:
     """The connection string of a role, password included: never log it."""
-    database = next(each for each in (STATE, DATA) if role in each.roles)
-    password = home.secret(f"pg_{role}")
-    external = _external(settings, database)
-    if external:
-        return make_conninfo(external, user=role, password=password)
-    return _embedded(instance, database.name, role, password)
+    login = _login(settings, instance, role)
+    return make_conninfo(login, password=home.secret(_secret_name(role)))
+
+
+def data_database(home: Home, settings: Settings, instance: Instance, role: str) -> DataDatabase:
+    """Postgres data as a role reaches it. Its password stays in its file."""
+    login = _login(settings, instance, role)
+    return DataDatabase(login, password=home.secret_file(_secret_name(role)))
 
 
 def addresses(settings: Settings) -> dict[str, str]:
@@ -81,11 +84,11 @@ def addresses(settings: Settings) -> dict[str, str]:
 
 def admin_dsn(home: Home, instance: Instance, database: str = "postgres") -> str:
     """The superuser of the embedded server. Only preparation uses it."""
-    return _embedded(instance, database, ADMIN, admin_password(home))
+    return make_conninfo(_embedded(instance, database, ADMIN), password=admin_password(home))
 
 
 def admin_password(home: Home) -> str:
-    return home.secret(f"pg_{ADMIN}")
+    return home.secret(_secret_name(ADMIN))
 
 
 def prepare(home: Home, settings: Settings, instance: Instance) -> list[str]:
@@ -139,18 +142,30 @@ def allow_roles(connection: psycopg.Connection, database: Database, name: str) -
         )
 
 
+def _login(settings: Settings, instance: Instance, role: str) -> str:
+    """Where and as whom, without the password."""
+    database = next(each for each in (STATE, DATA) if role in each.roles)
+    external = _external(settings, database)
+    if external:
+        return make_conninfo(_without_login(external, database), user=role)
+    return _embedded(instance, database.name, role)
+
+
+def _secret_name(role: str) -> str:
+    return f"pg_{role}"
+
+
 def _external(settings: Settings, database: Database) -> str | None:
     value: str | None = getattr(settings.postgres, database.setting)
     return value
 
 
-def _embedded(instance: Instance, database: str, user: str, password: str) -> str:
+def _embedded(instance: Instance, database: str, user: str) -> str:
     return make_conninfo(
         host=HOST,
         port=instance.port("postgres"),
         dbname=database,
         user=user,
-        password=password,
         connect_timeout=10,
         # Loopback to a server built without TLS: do not ask for it first.
         sslmode="disable",
@@ -225,7 +240,7 @@ def _make_roles(connection: psycopg.Connection, home: Home, database: Database) 
             connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
         # Hashed here, so that no server log can ever hold the password.
         verifier = connection.pgconn.encrypt_password(
-            home.secret(f"pg_{role}").encode(), role.encode(), b"scram-sha-256"
+            home.secret(_secret_name(role)).encode(), role.encode(), b"scram-sha-256"
         ).decode()
         connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(name, sql.Literal(verifier)))
         if role == READ_ONLY:

@@ -21,6 +21,7 @@ from trace_platform.app.settings import Settings, load_settings
 from trace_platform.app.supervisor import supervisor_pid
 from trace_platform.domain.errors import TraceError
 from trace_platform.drivers.lite.embedded_postgres import binaries, choose_identity
+from trace_platform.drivers.secret_file import SecretFile
 
 _OLDEST_PYTHON = (3, 11)
 _LEAST_FREE_GB = 1.0
@@ -191,11 +192,18 @@ def check_spark(home: Home, settings: Settings) -> Finding:
 
 
 def _check_cluster(home: Home, settings: Settings) -> Finding:
-    from trace_platform.operators.spark.probe import probe_cluster
+    from trace_platform.operators.spark.master import makes_own_secret
+    from trace_platform.operators.spark.probe import Needs, probe_cluster
 
-    ours, store = version("trace-platform"), home.root / "objects"
+    ours, store, master = version("trace-platform"), home.root / "objects", settings.spark.master
+    secret = home.root / "secrets" / "spark_secret"
+    if not secret.exists() and not makes_own_secret(master):
+        mend = f"put it into {secret}; else the first start makes one, to be given to {master}"
+        return Finding("spark", "fail", f"this home does not know the secret of {master}", mend)
+    needs = Needs(store, _secrets_of_tasks(home))
+    said = secret.read_text().strip() if secret.exists() else None
     with tempfile.TemporaryDirectory() as scratch:
-        nodes = probe_cluster(settings.spark.master, settings.spark.conf, Path(scratch), store)
+        nodes = probe_cluster(master, settings.spark.conf, Path(scratch), needs, said)
     others = sorted({node.package for node in nodes} - {ours})
     if others:
         mend = f"install trace-platform=={ours} on every node"
@@ -205,8 +213,18 @@ def _check_cluster(home: Home, settings: Settings) -> Finding:
     if blind and store.exists():
         mend = "share that directory with every node, under the same path"
         return Finding("spark", "fail", f"{', '.join(blind)} cannot write to {store}", mend)
+    lacks = sorted({(node.host, path) for node in nodes for path in node.lacks})
+    if lacks:
+        mend = "put that file there, readable by the executors' user alone"
+        return Finding("spark", "fail", f"{lacks[0][0]} cannot read {lacks[0][1]}", mend)
     hosts = ", ".join(sorted({node.host for node in nodes}))
-    return Finding("spark", "ok", f"{settings.spark.master}: {len(nodes)} tasks ran on {hosts}")
+    return Finding("spark", "ok", f"{master}: {len(nodes)} tasks ran on {hosts}")
+
+
+def _secrets_of_tasks(home: Home) -> tuple[SecretFile, ...]:
+    """Those that operators read on executors, as far as this home has them yet."""
+    paths = (home.root / "secrets" / name for name in ("worker_token", "pg_trace_data_writer"))
+    return tuple(SecretFile(str(path)) for path in paths if path.exists())
 
 
 def check_sandbox() -> Finding:

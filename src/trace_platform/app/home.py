@@ -7,6 +7,8 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from trace_platform.drivers.secret_file import SecretFile
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -71,11 +73,16 @@ class Home:
 
     @property
     def spark(self) -> Path:
-        return self.folder("spark")
+        return self.folder("spark", 0o700)
 
     @property
     def query(self) -> Path:
         return self.folder("query", 0o711)
+
+    def secret_file(self, name: str) -> SecretFile:
+        """Where the secret of that name is, made on first use."""
+        self.secret(name)
+        return SecretFile(str(self.secrets / name))
 
     def secret(self, name: str) -> str:
         """The secret of that name, made on first use. Two starters agree on one value."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from trace_platform.app.databases import READ_ONLY, dsn
+from trace_platform.app.databases import READ_ONLY, data_database, dsn
 from trace_platform.app.home import Home
 from trace_platform.app.instance import HOST, Instance, open_instance
 from trace_platform.app.log import configure_logging
@@ -79,7 +79,6 @@ def _query(home: Home, settings: Settings, instance: Instance) -> None:
     import uvloop
 
     from trace_platform.app.query_users import QueryUsers
-    from trace_platform.data.database import DataDatabase
     from trace_platform.query.callers import Allowance
     from trace_platform.query.messages import Limits
     from trace_platform.query.serve import Capacity, Places, serve
@@ -97,7 +96,7 @@ def _query(home: Home, settings: Settings, instance: Instance) -> None:
                 readable=[str(datasets)],
                 export_bucket=settings.export_bucket,
                 scratch=home.query,
-                data=DataDatabase(dsn(home, settings, instance, READ_ONLY)),
+                data=data_database(home, settings, instance, READ_ONLY),
                 ca=home.tls / "ca.pem",
             ),
             service_token=home.secret("service_token"),
@@ -153,7 +152,6 @@ def _rpc(home: Home, settings: Settings, instance: Instance) -> None:
 
 def _worker(home: Home, settings: Settings, instance: Instance) -> None:
     from trace_platform.app.rpc_endpoints import rpc_endpoints
-    from trace_platform.data.database import DataDatabase
     from trace_platform.drivers.lite.pgqueue import PgQueueReceiver
     from trace_platform.drivers.query_endpoint import QueryEndpoint
     from trace_platform.operators.spark.session import SparkRuntime
@@ -164,7 +162,12 @@ def _worker(home: Home, settings: Settings, instance: Instance) -> None:
     runtime = settings.runtime_registry().get(settings.worker.runtime)
     if runtime.queue is None:
         raise InvalidConfig(f"no worker serves the runtime {runtime.name}: it has no queue")
-    spark = SparkRuntime(home.spark, master=settings.spark.master, conf=settings.spark.conf)
+    spark = SparkRuntime(
+        home.spark,
+        master=settings.spark.master,
+        conf=settings.spark.conf,
+        secret=home.secret("spark_secret"),
+    )
     if settings.worker.prewarm:
         threading.Thread(target=_warm_up, args=(spark,), name="warm-up", daemon=True).start()
     ca = home.tls / "ca.pem"
@@ -179,12 +182,12 @@ def _worker(home: Home, settings: Settings, instance: Instance) -> None:
             _store(home),
             rpc_endpoints(
                 instance.url("rpc"),
-                RotatableSecret(home.secrets, "worker_token").current,
+                home.secret_file("worker_token"),
                 ca.read_text(),
                 settings.known_pools,
             ),
             spark,
-            DataDatabase(dsn(home, settings, instance, "trace_data_writer")),
+            data_database(home, settings, instance, "trace_data_writer"),
             query=lambda token: QueryEndpoint(instance.url("query"), token, ca.read_text()),
         ),
     )

@@ -8,11 +8,12 @@ from trace_platform.app.settings import RpcProviderSettings, Settings
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.node_url import parse_url, secrets_in
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
+from trace_platform.drivers.secret_file import SecretFile
 from trace_platform.rpc.config import PoolConfig, ProviderConfig
 
 
 def rpc_endpoints(
-    egress_url: str, token: Callable[[], str], ca: str, pools: Collection[str]
+    egress_url: str, token: SecretFile, ca: str, pools: Collection[str]
 ) -> Callable[[str], RpcEndpoint]:
     """Where a worker asks the nodes of each pool: always the egress, with the token of the day."""
 
@@ -23,7 +24,7 @@ def rpc_endpoints(
                 f"there is no RPC pool '{pool}' (known: {known})",
                 hint=f"set TRACE_RPC_{pool.upper()} or rpc_pools.{pool} in config.toml",
             )
-        return RpcEndpoint(f"{egress_url}/pools/{pool}", token(), ca)
+        return RpcEndpoint(f"{egress_url}/pools/{pool}", token, ca)
 
     return endpoint
 

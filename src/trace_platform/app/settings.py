@@ -11,9 +11,9 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -36,12 +36,14 @@ from trace_platform.domain.runtimes import (
     Runtimes,
     starting_point,
 )
+from trace_platform.operators.spark.authentication import check_conf
 from trace_platform.operators.spark.master import check_master
 from trace_platform.wire.dag import Count, Name
 
 # The processes that listen.
 WITH_PORT = ("postgres", "dispatcher", "query", "rpc", "devchain")
 POOL_NAMES = "TRACE_POOL_NAMES"
+T = TypeVar("T")
 # Of a setting: the section and the name.
 Place = tuple[int | str, ...]
 # Strict: `true` is no port.
@@ -62,11 +64,14 @@ def _like(pattern: str, said: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _spark_master(text: str) -> str:
-    try:
-        return check_master(text)
-    except InvalidConfig as error:
-        raise ValueError(f"{error.message}; {error.hint}") from None
+def _checked_by(check: Callable[[T], T]) -> AfterValidator:
+    def validate(value: T) -> T:
+        try:
+            return check(value)
+        except InvalidConfig as error:
+            raise ValueError(f"{error.message}; {error.hint}") from None
+
+    return AfterValidator(validate)
 
 
 class _Section(BaseModel):
@@ -89,9 +94,9 @@ class WorkerSettings(_Section):
 
 
 class SparkSettings(_Section):
-    master: Annotated[str, AfterValidator(_spark_master)] = "local[*]"
+    master: Annotated[str, _checked_by(check_master)] = "local[*]"
     # Spark's own settings, over those that Trace makes.
-    conf: dict[str, str] = {}
+    conf: Annotated[dict[str, str], _checked_by(check_conf)] = {}
 
 
 class DispatcherSettings(_Section):

@@ -36,7 +36,7 @@ def arrow_transaction(
 
 def connect(database: DataDatabase) -> dbapi.Connection:
     with _named_errors():
-        connection: dbapi.Connection = postgres.connect(database.dsn, autocommit=True)
+        connection: dbapi.Connection = postgres.connect(database.conninfo(), autocommit=True)
         return connection
 
 

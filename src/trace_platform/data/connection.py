@@ -68,7 +68,7 @@ class DataConnection:
     def _open(self) -> SyncTx:
         if self._connection is None or self._connection.closed:
             self._connection = psycopg.connect(
-                self._database.dsn,
+                self._database.conninfo(),
                 row_factory=dict_row,
                 autocommit=True,
                 connect_timeout=5,

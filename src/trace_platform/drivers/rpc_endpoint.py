@@ -6,18 +6,19 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qs
 
 from trace_platform.drivers.node_url import parse_url, shown
+from trace_platform.drivers.secret_file import SecretFile
 
 _AGREE = "?agree=majority"
 
 
 @dataclass(frozen=True, slots=True)
 class RpcEndpoint:
-    """Picklable: Spark's executors get a copy. The URL may hold a key, the token is one: neither is
-    shown."""
+    """Picklable: Spark's executors get a copy, in which the token is the name of a file. The URL of
+    a node may hold a key, that of the egress holds none: it is not shown."""
 
     url: str = field(repr=False)
     # For the egress, which asks who is there.
-    token: str | None = field(default=None, repr=False)
+    token: SecretFile | None = None
     # The CA that the egress's certificate is of, as PEM.
     ca: str | None = field(default=None, repr=False)
 

@@ -22,7 +22,8 @@ class Provider:
 
 def providers(pool: str, endpoint: RpcEndpoint, timeout_s: float = 10.0) -> list[Provider]:
     """As the egress names them; the pool itself where there is no egress, or it names none."""
-    names = _named(endpoint, timeout_s) if endpoint.token is not None else []
+    token = endpoint.token
+    names = _named(endpoint, token.read(), timeout_s) if token is not None else []
     if not names:
         return [Provider(pool, endpoint)]
     return [
@@ -31,12 +32,12 @@ def providers(pool: str, endpoint: RpcEndpoint, timeout_s: float = 10.0) -> list
     ]
 
 
-def _named(endpoint: RpcEndpoint, timeout_s: float) -> list[str]:
+def _named(endpoint: RpcEndpoint, token: str, timeout_s: float) -> list[str]:
     """What `GET /pools/NAME` says: {"providers": [...]}."""
     connection = _connection(endpoint, timeout_s)
     try:
-        token = {WORKER_TOKEN: endpoint.token or ""}
-        connection.request("GET", urlsplit(endpoint.url).path, headers=token)
+        headers = {WORKER_TOKEN: token}
+        connection.request("GET", urlsplit(endpoint.url).path, headers=headers)
         response = connection.getresponse()
         said = json.loads(response.read(2**20)) if response.status == 200 else {}
     except (OSError, http.client.HTTPException, ValueError):

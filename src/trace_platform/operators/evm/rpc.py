@@ -116,7 +116,7 @@ class RpcClient:
         self._now = now
         self._headers = _headers(self._url)
         if given.token is not None:
-            self._headers[WORKER_TOKEN] = given.token
+            self._headers[WORKER_TOKEN] = given.token.read()
         secure = self._url.scheme == "https"
         self._tls = ssl.create_default_context(cadata=given.ca) if secure else None
         self._idle: list[http.client.HTTPConnection] = []

@@ -70,8 +70,7 @@ class _Options:
 
 
 class EvmSource(DataSource):
-    # How the nodes are reached, instead of by the option `url`: options are part of a plan, and
-    # plans are shown.
+    # How the nodes are reached, instead of by the option `url`. Its token is the name of a file.
     endpoint: ClassVar[RpcEndpoint | None] = None
 
     @classmethod

@@ -1,8 +1,8 @@
 """The `trace_postgres` Spark data source: ranges of hot tables, read and staged as Arrow batches.
 
-Use it through `hot_frames.py`. No option holds a secret: options are part of a plan, and plans
-are shown. How Postgres is reached is an attribute of the class that `register` makes, and travels
-to the executors inside of it. Import this module only where Spark is in use anyway.
+Use it through `hot_frames.py`. How Postgres is reached is an attribute of the class that `register`
+makes, and travels to the executors inside of it: the password as the name of a file, which they
+read. Import this module only where Spark is in use anyway.
 """
 
 from __future__ import annotations

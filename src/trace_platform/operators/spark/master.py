@@ -27,6 +27,11 @@ def is_local(master: str) -> bool:
     return re.match(r"local(\[|$)", master) is not None
 
 
+def makes_own_secret(master: str) -> bool:
+    """Whether Spark brings the secret of its ports to the executors by itself."""
+    return not master.startswith(("spark://", "local-cluster"))
+
+
 def standalone_addresses(master: str) -> list[tuple[str, int]]:
     """Host and port of each master of a standalone cluster; none of anything else."""
     match = _STANDALONE.fullmatch(master)

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from trace_platform.domain.errors import SetupError, TaskCanceled, Unavailable
+from trace_platform.drivers.secret_file import SecretFile
 from trace_platform.operators.spark.failures import readable_failures
 from trace_platform.operators.spark.session import SparkRuntime
 
@@ -27,17 +28,28 @@ class Node:
     python: str
     package: str
     has_store: bool
+    # Of the secrets that tasks read, those that they cannot read here.
+    lacks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What tasks have to find on every node."""
+
+    store: Path
+    secrets: tuple[SecretFile, ...] = ()
 
 
 def probe_cluster(
     master: str,
     conf: Mapping[str, str],
     scratch: Path,
-    store: Path,
+    needs: Needs,
+    secret: str | None,
     patience_s: float = PATIENCE_S,
 ) -> list[Node]:
     """Start an application of its own, ask each core once, end it. Raise what is in the way."""
-    runtime = SparkRuntime(scratch, master=master, conf=conf)
+    runtime = SparkRuntime(scratch, master=master, conf=conf, secret=secret)
     try:
         with runtime.task_thread(_TAG) as spark:
             context = spark().sparkContext
@@ -46,7 +58,7 @@ def probe_cluster(
             try:
                 with readable_failures(lambda: None):
                     cores = context.defaultParallelism
-                    asked = context.parallelize([str(store)] * cores, cores)
+                    asked = context.parallelize([needs] * cores, cores)
                     nodes: list[Node] = asked.map(_look).collect()
                     return nodes
             finally:
@@ -66,10 +78,11 @@ def probe_cluster(
         runtime.stop()
 
 
-def _look(store: str) -> Node:
+def _look(needs: Needs) -> Node:
     return Node(
         host=platform.node(),
         python=platform.python_version(),
         package=version("trace-platform"),
-        has_store=os.path.isdir(store) and os.access(store, os.W_OK),
+        has_store=needs.store.is_dir() and os.access(needs.store, os.W_OK),
+        lacks=tuple(each.path for each in needs.secrets if not os.access(each.path, os.R_OK)),
     )

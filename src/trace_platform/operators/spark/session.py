@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -22,6 +19,12 @@ from trace_platform.domain.errors import (
     TraceError,
     Unavailable,
 )
+from trace_platform.operators.spark.authentication import (
+    authentication,
+    check_conf,
+    check_secret,
+    in_environment,
+)
 from trace_platform.operators.spark.failures import telling_line
 from trace_platform.operators.spark.gateway import end_jvm, reset_pyspark
 from trace_platform.operators.spark.java import java_home
@@ -31,6 +34,11 @@ from trace_platform.operators.spark.master import (
     is_local,
     reach_master,
     standalone_addresses,
+)
+from trace_platform.operators.spark.private_folder import (
+    make_private,
+    make_socket_folder,
+    remove_socket_folder,
 )
 from trace_platform.operators.spark.progress import read_progress
 from trace_platform.operators.spark.session_record import (
@@ -42,8 +50,6 @@ from trace_platform.operators.spark.session_record import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A Unix socket's path holds 107 bytes, and Spark adds a name of 42 to the directory.
-_MAX_SOCKET_DIR = 60
 # How long a standalone master has to take the application. Spark itself asks for a minute, and on
 # a busy machine a context takes a while to get that far.
 _REGISTER_S = 120.0
@@ -71,12 +77,13 @@ appender.file.strategy.max = 2
 class SparkRuntime:
     """Starts Spark when it is first needed, and again when its JVM is gone. Thread-safe.
 
-    `conf` wins over the defaults here. Everything Spark writes is under `scratch`: its log
-    (`spark.log`), what the JVM says before it can log (`spark.out`), what it is doing
-    (`session.json`), and its temporary files.
+    `conf` wins over the defaults here, but for authentication. Everything Spark writes is under
+    `scratch`, which nobody else can enter: its log (`spark.log`), what the JVM says before it can
+    log (`spark.out`), what it is doing (`session.json`), and its temporary files.
 
     On a cluster this process is the driver, and executors are elsewhere. They end with the driver:
-    none outlives the JVM that is here.
+    none outlives the JVM that is here. `secret` is what a standalone cluster's master and workers
+    know as well.
     """
 
     def __init__(
@@ -85,18 +92,20 @@ class SparkRuntime:
         *,
         master: str = "local[*]",
         conf: Mapping[str, str] | None = None,
+        secret: str | None = None,
         register_s: float = _REGISTER_S,
     ) -> None:
         self._scratch = Path(scratch).absolute()
         self._master = check_master(master)
         self._register_s = register_s
-        self._conf = dict(conf or {})
+        self._conf = dict(check_conf(conf or {}))
+        self._secret = check_secret(master, secret)
         self._starting = threading.Lock()
         # Of tasks that run, by tag: whether they were cancelled.
         self._cancelled: dict[str, bool] = {}
         self._session: SparkSession | None = None
         self._jvm: subprocess.Popen[bytes] | None = None
-        self._sockets: str | None = None
+        self._has_sockets = False
         self._java_home: str | None = None
 
     def session(self) -> SparkSession:
@@ -195,6 +204,7 @@ class SparkRuntime:
 
     def _start(self) -> None:
         try:
+            make_private(self._scratch)
             reach_master(self._master)
             self._prepare()
             self._launch()
@@ -236,7 +246,7 @@ class SparkRuntime:
 
     def _prepare(self) -> None:
         for name in ("local", "warehouse", "tmp"):
-            (self._scratch / name).mkdir(parents=True, exist_ok=True)
+            make_private(self._scratch / name)
         (self._scratch / "log4j2.properties").write_text(
             _LOG4J.format(log=self._scratch / "spark.log")
         )
@@ -267,7 +277,7 @@ class SparkRuntime:
 
         conf = SparkConf(loadDefaults=False)
         conf.setAll(list((self._defaults() | self._conf).items()))
-        with (self._scratch / "spark.out").open("wb") as out:
+        with (self._scratch / "spark.out").open("wb") as out, in_environment(self._secret):
             gateway = launch_gateway(conf, {"stdout": out, "stderr": subprocess.STDOUT})
         self._jvm = gateway.proc
         with self._limited_registration(gateway.proc):
@@ -324,17 +334,19 @@ class SparkRuntime:
             "spark.sql.execution.arrow.pyspark.enabled": "true",
             "spark.sql.python.filterPushdown.enabled": "true",
         }
+        conf |= authentication(self._secret)
         return conf | (self._local_defaults() if is_local(self._master) else self._far_defaults())
 
     def _local_defaults(self) -> dict[str, str]:
-        self._sockets = _socket_dir(self._scratch)
+        sockets = make_socket_folder(self._scratch)
+        self._has_sockets = True
         return {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             # Over TCP each answer of a Python worker waits for a delayed acknowledgement: a job
             # of four small tasks takes 0.14 s instead of 0.06 s.
             "spark.python.unix.domain.socket.enabled": "true",
-            "spark.python.unix.domain.socket.dir": self._sockets,
+            "spark.python.unix.domain.socket.dir": str(sockets),
         }
 
     def _far_defaults(self) -> dict[str, str]:
@@ -355,12 +367,11 @@ class SparkRuntime:
         if jvm is not None:
             end_jvm(jvm)
         self._remove_sockets()
-        self._sockets = None
+        self._has_sockets = False
 
     def _remove_sockets(self) -> None:
-        if self._sockets is not None:
-            # Python workers that are on their way out remove their own sockets meanwhile.
-            shutil.rmtree(self._sockets, ignore_errors=True)
+        if self._has_sockets:
+            remove_socket_folder(self._scratch)
 
     def _last_words(self) -> str:
         """The line of spark.out that names the failure."""
@@ -379,22 +390,6 @@ def _says_another_version(log: Path) -> bool:
     except OSError:
         return False
     return "InvalidClassException" in text or "StreamCorruptedException" in text
-
-
-def _socket_dir(scratch: Path) -> str:
-    """An empty directory that only this user can enter, with a path short enough for sockets.
-
-    Its name follows from `scratch`, so that a start clears what a killed predecessor left.
-    """
-    if len(str(scratch)) < _MAX_SOCKET_DIR - len("/sockets"):
-        place = scratch / "sockets"
-    else:
-        name = hashlib.sha256(str(scratch).encode()).hexdigest()[:12]
-        place = Path(tempfile.gettempdir(), f"trace-{name}")
-    if place.is_dir() and not place.is_symlink() and place.stat().st_uid == os.getuid():
-        shutil.rmtree(place)
-    place.mkdir(mode=0o700)
-    return str(place)
 
 
 def _import_what_tasks_need(_: int) -> None:

@@ -7,6 +7,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from trace_platform.operators.spark.private_folder import make_private
+
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
@@ -19,7 +21,7 @@ class SessionRecord:
 
 
 def write_session_record(scratch: Path, record: SessionRecord) -> None:
-    scratch.mkdir(parents=True, exist_ok=True)
+    make_private(scratch)
     partial = _file(scratch).with_suffix(f".{os.getpid()}")
     partial.write_text(json.dumps(asdict(record)))
     partial.replace(_file(scratch))
