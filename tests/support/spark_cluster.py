@@ -90,6 +90,11 @@ class SparkCluster:
         self.workers.append(found)
         return found
 
+    def pids(self) -> list[int]:
+        """Of all that it runs: daemons, executors, their Python workers."""
+        daemons = [each.process.pid for each in (self.master, *self.workers)]
+        return [pid for daemon in daemons for pid in _session(daemon)]
+
     def executors(self) -> list[int]:
         """Pids of the executors that run."""
         daemons = [worker.process.pid for worker in self.workers]

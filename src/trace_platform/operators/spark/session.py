@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -56,6 +57,12 @@ _REGISTER_S = 120.0
 
 _GROUP = "spark.jobGroup.id"
 
+# What the handshake says of a master with another secret, and of one that asks for none.
+_REFUSED_SECRET = re.compile(
+    r"Exception while bootstrapping client.*\n.*"
+    r"(Authentication failed|EOFException|StreamCorruptedException)"
+)
+
 _LOG4J = """\
 status = error
 rootLogger.level = warn
@@ -106,6 +113,7 @@ class SparkRuntime:
         self._session: SparkSession | None = None
         self._jvm: subprocess.Popen[bytes] | None = None
         self._has_sockets = False
+        self._log_bytes = 0  # of spark.log, before the last start
         self._java_home: str | None = None
 
     def session(self) -> SparkSession:
@@ -227,13 +235,29 @@ class SparkRuntime:
         """A standalone master that accepts connections, and then does not register us."""
         import pyspark
 
-        ours = f"this is Spark {pyspark.__version__}"
-        if _says_another_version(self._scratch / "spark.log"):
+        ours, log = f"this is Spark {pyspark.__version__}", self._log_of_this_start()
+        if _REFUSED_SECRET.search(log):
+            return SparkUnreachable(
+                f"the Spark master {self._master} does not share this instance's secret",
+                hint="give its master and workers what is in secrets/spark_secret, or put theirs"
+                " there: see docs/spark-cluster.md",
+            )
+        if "InvalidClassException" in log or "StreamCorruptedException" in log:
             said = f"the Spark master {self._master} runs another version of Spark: {ours}"
             return SparkUnreachable(said, hint=f"run Spark {pyspark.__version__} on the cluster")
         return SparkUnreachable(
             f"the Spark master {self._master} did not take the application; {ours}",
             hint="is it a Spark master of that version? Spark's own words are in spark.log",
+        )
+
+    def _log_of_this_start(self) -> str:
+        """What another start has met is no reason for this one."""
+        try:
+            whole = (self._scratch / "spark.log").read_bytes()
+        except OSError:
+            return ""
+        return whole[self._log_bytes if self._log_bytes <= len(whole) else 0 :].decode(
+            errors="replace"
         )
 
     def _tell(self, error: str | None = None) -> None:
@@ -247,9 +271,9 @@ class SparkRuntime:
     def _prepare(self) -> None:
         for name in ("local", "warehouse", "tmp"):
             make_private(self._scratch / name)
-        (self._scratch / "log4j2.properties").write_text(
-            _LOG4J.format(log=self._scratch / "spark.log")
-        )
+        log = self._scratch / "spark.log"
+        self._log_bytes = log.stat().st_size if log.exists() else 0
+        (self._scratch / "log4j2.properties").write_text(_LOG4J.format(log=log))
         os.environ.update(self._environment())
         # They write a stack trace of every error that they raise to standard error as well.
         for noisy in ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -381,15 +405,6 @@ class SparkRuntime:
             return ""
         telling = [line for line in lines if "rror" in line or "xception" in line]
         return (telling or lines or [""])[0].strip()[:500]
-
-
-def _says_another_version(log: Path) -> bool:
-    """Messages between versions of Spark fail as Java's serialisation does."""
-    try:
-        text = log.read_text(errors="replace")
-    except OSError:
-        return False
-    return "InvalidClassException" in text or "StreamCorruptedException" in text
 
 
 def _import_what_tasks_need(_: int) -> None:
