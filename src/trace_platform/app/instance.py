@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import socket
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import psutil
 from trace_platform.app.home import Home
 from trace_platform.app.settings import WITH_PORT, Settings
 from trace_platform.domain.errors import PortInUse, SetupError
+from trace_platform.drivers.lite.file_lock import locked
 
 HOST = "127.0.0.1"
 FIRST_PORT = 7700
@@ -163,15 +164,26 @@ def _default_registry() -> Path:
 @contextmanager
 def _registry(folder: Path) -> Iterator[dict[int, str]]:
     """Which home has which port, locked while it is open, written back at the end."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        raise SetupError(f"{folder} belongs to someone else", hint="set TMPDIR to your own folder")
+    _make_own(folder)
     file = folder / "claims.json"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder / "lock"):
         claims = _live_claims(file)
         yield claims
         _write(file, {str(port): home for port, home in sorted(claims.items())})
+
+
+def _make_own(folder: Path) -> None:
+    """Where it is, anybody may make a folder, a file or a link of that name."""
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise SetupError(
+            f"{folder}, where ports are noted, was made by someone else",
+            hint="remove it, or set TMPDIR to a folder of your own",
+        )
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        folder.chmod(0o700)
 
 
 def _live_claims(file: Path) -> dict[int, str]:
@@ -191,7 +203,8 @@ def _still_has(home: str, port: int) -> bool:
 
 def _write(path: Path, content: dict[str, Any]) -> None:
     """All or nothing: a reader sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.touch(mode=0o600)
     partial.write_text(json.dumps(content, indent=2) + "\n")
     partial.replace(path)

@@ -17,10 +17,14 @@ import structlog
 from trace_platform.app.home import Home
 from trace_platform.app.instance import check_port
 from trace_platform.app.process import Keeper, ProcessSpec, Progress, Report
-from trace_platform.app.process_record import end_leftovers
+from trace_platform.app.process_record import end_leftovers, start_ticks
 from trace_platform.domain.errors import Conflict, SetupError
+from trace_platform.drivers.lite.file_lock import held_too_long
 
 log = structlog.get_logger(__name__)
+
+# Longer than anybody looks at the lock, or needs to write down who has it.
+_LOCK_WAIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,10 @@ def _harmless(report: Report | None) -> Report:
 
 
 class HomeLock:
-    """Held by the supervisor of a home. The kernel lets go of it when that process dies."""
+    """Held by the supervisor of a home. The kernel lets go of it when that process dies.
+
+    The file says who that is: its pid, and when it started, since a pid is used again.
+    """
 
     def __init__(self, path: Path, handle: TextIO) -> None:
         self.path = path
@@ -128,11 +135,14 @@ class HomeLock:
     @classmethod
     def take(cls, home: Home) -> HomeLock:
         path = home.run / "supervisor.lock"
+        deadline = time.monotonic() + _LOCK_WAIT_S
         while (handle := _try_lock(path)) is None:
             refuse_second(home)
+            if time.monotonic() > deadline:
+                raise held_too_long(path)
             time.sleep(0.02)  # someone only looked at the lock, or it changes hands
         handle.truncate(0)
-        handle.write(str(os.getpid()))
+        handle.write(f"{os.getpid()} {start_ticks(os.getpid())}")
         handle.flush()
         return cls(path, handle)
 
@@ -154,7 +164,7 @@ def refuse_second(home: Home) -> None:
 
 
 def supervisor_pid(home: Home) -> int | None:
-    """The process that holds the home's lock, or None."""
+    """The supervisor that holds the home's lock. None: nobody does, or somebody else."""
     path = home.root / "run" / "supervisor.lock"
     try:
         with path.open("r+") as handle:
@@ -163,14 +173,23 @@ def supervisor_pid(home: Home) -> int | None:
     except FileNotFoundError:
         return None
     except BlockingIOError:
-        # Empty for the moment between taking the lock and writing the pid.
-        return int(path.read_text() or 0)
+        return _living_supervisor(path)
     except OSError as error:
         raise SetupError(f"{path}: {error.strerror}") from None
 
 
+def _living_supervisor(path: Path) -> int | None:
+    """Who wrote the file. It is empty for the moment between taking the lock and writing, and what
+    a killed supervisor wrote stays, whoever takes the lock after it."""
+    try:
+        pid, ticks = map(int, path.read_text().split())
+    except (OSError, ValueError):
+        return None
+    return pid if start_ticks(pid) == ticks else None
+
+
 def _try_lock(path: Path) -> TextIO | None:
-    handle = path.open("a+")
+    handle = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

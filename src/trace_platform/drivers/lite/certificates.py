@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import ipaddress
 import os
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from trace_platform.drivers.lite.file_lock import locked
 
 _CA_LIFE = timedelta(days=3650)
 _SERVER_LIFE = timedelta(days=397)
@@ -38,8 +39,7 @@ def ensure_certificates(folder: Path, now: datetime | None = None) -> Certificat
     now = now or datetime.now(UTC)
     found = Certificates(folder / "ca.pem", folder / "server.pem", folder / "server.key")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder / "lock"):
         ca_key = folder / "ca.key"
         if not _fits(found.ca, ca_key, now):
             _write_pair(ca_key, found.ca, *_make_ca(now))
@@ -155,14 +155,14 @@ def _write_pair(
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    _replace(key_path, encoded, 0o600)
-    _replace(path, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    _replace(key_path, encoded)
+    _replace(path, certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def _replace(path: Path, content: bytes, mode: int) -> None:
+def _replace(path: Path, content: bytes) -> None:
     partial = path.with_name(f".{path.name}.partial")
     partial.unlink(missing_ok=True)
-    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as handle:
+    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
         handle.write(content)
         os.fsync(handle.fileno())
     partial.replace(path)

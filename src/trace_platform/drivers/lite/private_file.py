@@ -1,27 +1,27 @@
-"""Files that only their owner reads, and folders that several processes change."""
+"""Files that only their owner reads, whatever the umask, and folders that several change."""
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import BinaryIO
+
+from trace_platform.drivers.lite.file_lock import locked
 
 
-@contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def alone_in(folder: Path) -> AbstractContextManager[None]:
     """Wait for everybody else who changes this folder. The lock ends with the process."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+    return locked(folder)
+
+
+def append_private(path: Path) -> BinaryIO:
+    """For what is written line by line, such as a log."""
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """A file for its owner alone; it appears whole or not at all. Call it `alone_in` the folder."""
+    """It appears whole or not at all. Call it `alone_in` the folder."""
     partial = path.with_name(f".{path.name}.partial")
     partial.unlink(missing_ok=True)  # of a writer that was killed
     with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
