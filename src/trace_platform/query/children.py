@@ -47,6 +47,8 @@ _READY_S = 10.0
 # Memory fragments with use: a child makes room for a new one now and then.
 _QUERIES_PER_CHILD = 500
 _PIPE_BYTES = 1 << 20
+_NOTED_BYTES = 1 << 16
+_LAST_WORDS_S = 1.0
 
 R = TypeVar("R", Checked, Planned, Done)
 Sink = Callable[[bytes], None]
@@ -62,8 +64,10 @@ class Child:
     def __init__(self, process: asyncio.subprocess.Process, limits: Limits, scratch: Path) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
+        assert process.stderr is not None
         self._process, self._limits = process, limits
         self._requests, self._replies = process.stdin, process.stdout
+        self._listening = asyncio.create_task(_log_words(process.stderr, process.pid))
         self.scratch = scratch
         self.queries = 0
         self.fit = True
@@ -81,6 +85,8 @@ class Child:
                 msgspec.json.encode(setup).decode(),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
+                # Not our own, which is a file of the log: who has it open can empty it.
+                stderr=asyncio.subprocess.PIPE,
                 env=_ENVIRONMENT,
                 cwd="/",
                 start_new_session=True,
@@ -127,6 +133,9 @@ class Child:
             self._process.send_signal(signal.SIGKILL)
         self._requests.close()
         await self._process.wait()
+        # Its last words. Not for ever: what else has the pipe open is not known.
+        await asyncio.wait([self._listening], timeout=_LAST_WORDS_S)
+        self._listening.cancel()
         await asyncio.to_thread(shutil.rmtree, self.scratch, ignore_errors=True)
 
     async def _ask(
@@ -252,6 +261,17 @@ class ChildPool:
     def _add(self, child: Child) -> None:
         self._children.add(child)
         self._idle.put_nowait(child)
+
+
+async def _log_words(said: asyncio.StreamReader, pid: int) -> None:
+    """What a child writes to its standard error, the last words of one that crashes above all. It
+    may say as much as it likes, but we note the beginning alone."""
+    left = _NOTED_BYTES
+    while words := await said.read(_NOTED_BYTES):
+        if left:
+            text = words[:left].decode(errors="replace")
+            log.warning("query_child_said", pid=pid, text=text)
+            left -= len(words[:left])
 
 
 def _is_spent(reply: Reply) -> bool:
