@@ -18,6 +18,7 @@ from trace_platform.app.ready import is_ready
 from trace_platform.app.status import instance_status
 from trace_platform.app.supervisor import HomeLock, empty_run, supervisor_pid
 from trace_platform.domain.errors import SetupError, TraceError, subclasses
+from trace_platform.drivers.lite.private_file import append_private
 
 _POLL_S = 0.05
 
@@ -27,7 +28,7 @@ def start_detached(home: Home, arguments: Sequence[str], report: Report) -> int:
     left_over = {record.pid for record in read_records(home) if record.alive()}
     log_file = home.logs / "supervisor.jsonl"
     command = [sys.executable, "-m", "trace_platform.cli", "up", "--home", str(home.root)]
-    with log_file.open("ab") as log:
+    with append_private(log_file) as log:
         process = subprocess.Popen(
             [*command, "--in-background", *arguments],
             stdin=subprocess.DEVNULL,

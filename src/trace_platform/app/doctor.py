@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psycopg
 
+from trace_platform.app.close_home import open_places
 from trace_platform.app.home import Home
 from trace_platform.app.instance import is_free, known_ports, listener_of
 from trace_platform.app.settings import Settings, load_settings
@@ -80,6 +81,10 @@ def check_home(home: Home) -> Finding:
     except OSError as error:
         mend = f"make {folder} writable, or choose another --home"
         return Finding("home", "fail", f"cannot write to {folder}: {error.strerror}", mend)
+    if found := open_places(home):
+        names = ", ".join(sorted(str(path.relative_to(home.root.parent)) for path in found))
+        mend = "`trace down`, then `trace up`: a start closes it to all but its owner"
+        return Finding("home", "warn", f"{home.root} is open to other users: {names}", mend)
     state = "" if home.root.exists() else " (made on the first start)"
     return Finding("home", "ok", f"{home.root}{state}")
 

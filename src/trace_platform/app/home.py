@@ -25,6 +25,8 @@ class Home:
     spark/         Spark's scratch space
     query/         rows of running queries
     sql_history    what was typed into `trace sql`
+
+    All of it is for its owner alone (close_home.py).
     """
 
     root: Path
@@ -34,9 +36,12 @@ class Home:
         """`--home`, else TRACE_HOME, else `.trace` below the current directory."""
         return cls(Path(path or os.environ.get("TRACE_HOME") or ".trace").absolute())
 
-    def folder(self, name: str, mode: int = 0o755) -> Path:
+    def folder(self, name: str) -> Path:
+        """Its owner's alone, like the home itself; `close_home` lets in who has to come in."""
         path = self.root / name
-        path.mkdir(parents=True, exist_ok=True, mode=mode)
+        if not path.is_dir():
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.mkdir(exist_ok=True, mode=0o700)
         return path
 
     @property
@@ -49,11 +54,11 @@ class Home:
 
     @property
     def secrets(self) -> Path:
-        return self.folder("secrets", 0o700)
+        return self.folder("secrets")
 
     @property
     def tls(self) -> Path:
-        return self.folder("tls", 0o700)
+        return self.folder("tls")
 
     @property
     def postgres(self) -> Path:
@@ -77,7 +82,7 @@ class Home:
 
     @property
     def query(self) -> Path:
-        return self.folder("query", 0o711)
+        return self.folder("query")
 
     def secret_file(self, name: str) -> SecretFile:
         """Where the secret of that name is, made on first use."""

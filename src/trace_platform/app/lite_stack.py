@@ -7,8 +7,10 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 
 from trace_platform.app import databases
+from trace_platform.app.close_home import close_home, private_files
 from trace_platform.app.home import Home
 from trace_platform.app.instance import Instance, open_instance
 from trace_platform.app.log import configure_logging, rotate
@@ -19,6 +21,7 @@ from trace_platform.app.settings import POOL_NAMES, Settings
 from trace_platform.app.supervisor import Stage, Supervisor, refuse_second
 from trace_platform.drivers.lite.certificates import ensure_certificates
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
+from trace_platform.drivers.lite.private_file import append_private
 
 # Only the egress talks to nodes: their URLs may hold keys.
 _RPC = "TRACE_RPC_"
@@ -39,9 +42,10 @@ def running(
     This process becomes its supervisor, and logs as such.
     """
     refuse_second(home)
+    close_home(home, settings.bucket)
     log_file = home.logs / "supervisor.jsonl"
     rotate(log_file)
-    with log_file.open("a") as log:
+    with private_files(), TextIOWrapper(append_private(log_file)) as log:
         configure_logging("supervisor", log)
         instance = open_instance(home, settings, starts=True)
         stages = lite_stages(home, settings, instance, extra=extra, env=env)

@@ -25,6 +25,7 @@ from trace_platform.app.process_record import (
 from trace_platform.app.read_logs import last_lines
 from trace_platform.app.ready import clear_ready, is_ready, mark_ready
 from trace_platform.domain.errors import SetupError
+from trace_platform.drivers.lite.private_file import append_private
 
 log = structlog.get_logger(__name__)
 
@@ -172,7 +173,7 @@ class Keeper:
         log_file = self._home.logs / f"{self.spec.name}.jsonl"
         rotate(log_file)
         command = self.spec.command()
-        with self._starting, log_file.open("ab") as written:
+        with self._starting, append_private(log_file) as written:
             if self._stopping.is_set():
                 return None
             self._process = subprocess.Popen(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from trace_platform.app.close_home import close_home, set_umask
 from trace_platform.app.databases import READ_ONLY, data_database, dsn
 from trace_platform.app.home import Home
 from trace_platform.app.instance import HOST, Instance, open_instance
@@ -36,6 +37,8 @@ def run(name: str, home: Home) -> None:
         raise InvalidConfig(f"there is no process '{name}'", hint=f"one of: {', '.join(NAMES)}")
     configure_logging(name)
     settings = load_settings(home)
+    close_home(home, settings.bucket)
+    set_umask(writes_datasets=name in _WRITE_DATASETS)
     start(home, settings, open_instance(home, settings))
 
 
@@ -84,16 +87,13 @@ def _query(home: Home, settings: Settings, instance: Instance) -> None:
     from trace_platform.query.serve import Capacity, Places, serve
 
     asked = settings.query
-    datasets = home.objects / settings.bucket
-    # What is not there when a child starts stays closed to it.
-    datasets.mkdir(exist_ok=True)
     uvloop.run(
         serve(
             listen=_listen(home, instance, "query"),
             places=Places(
                 dispatcher_url=instance.url("dispatcher"),
                 store=_store(home),
-                readable=[str(datasets)],
+                readable=[str(home.objects / settings.bucket)],
                 export_bucket=settings.export_bucket,
                 scratch=home.query,
                 data=data_database(home, settings, instance, READ_ONLY),
@@ -220,6 +220,8 @@ PROCESSES = {
     "scheduler": _scheduler,
 }
 NAMES = tuple(PROCESSES)
+# The dispatcher by operators that it runs itself.
+_WRITE_DATASETS = ("dispatcher", "worker")
 
 
 def _warm_up(spark: SparkRuntime) -> None:

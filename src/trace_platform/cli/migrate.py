@@ -12,6 +12,7 @@ from trace_platform.cli.options import HomeOption, JsonOption
 def migrate(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Prepare certificates, roles, databases and tables, for deployments that run `trace serve`
     themselves."""
+    from trace_platform.app.close_home import close_home, private_files
     from trace_platform.app.databases import prepare
     from trace_platform.app.home import Home
     from trace_platform.app.instance import open_instance
@@ -20,9 +21,11 @@ def migrate(home: HomeOption = None, as_json: JsonOption = False) -> None:
 
     place = Home.at(home)
     settings = load_settings(place)
-    # A process may start before the one that shows them: it reads the CA's file at once.
-    ensure_certificates(place.tls)
-    applied = prepare(place, settings, open_instance(place, settings))
+    close_home(place, settings.bucket)
+    with private_files():
+        # A process may start before the one that shows them: it reads the CA's file at once.
+        ensure_certificates(place.tls)
+        applied = prepare(place, settings, open_instance(place, settings))
     if as_json:
         typer.echo(json.dumps({"home": str(place.root), "applied": applied}))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -133,12 +134,20 @@ def _write(path: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch], max
 def _new_file(path: Path) -> Iterator[IO[bytes]]:
     """The folder is one that the child can write: what it may have put there is not followed."""
     with disk_full("the rows of a query"), open(path, "xb") as file:
+        _give_to_owner_of(path.parent, file)
         try:
             yield file
             file.flush()
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+
+
+def _give_to_owner_of(folder: Path, file: IO[bytes]) -> None:
+    """As root the child is another user, and what we make is for its owner alone."""
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
 
 
 def _too_large() -> QueryTooLarge:

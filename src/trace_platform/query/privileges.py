@@ -1,6 +1,7 @@
 """Give up root: another user where that one can still do the work, and no capability in any case.
 
-A root without capabilities is bound by the permissions of files like everyone else.
+A root without capabilities is bound by the permissions of files like everyone else: what belongs to
+Postgres's user is closed to it too.
 """
 
 from __future__ import annotations
@@ -10,14 +11,13 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-# Linux's own "nobody": owns no file that matters, on every machine.
-NOBODY = 65534
+from trace_platform.domain.accounts import HOME_GROUP, QUERY
 
 _PR_CAPBSET_DROP = 24
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _CAPABILITY_VERSION_3 = 0x20080522
 _CAPABILITIES = 64
-_OTHERS_ENTER, _OTHERS_READ = 0o001, 0o004
+_ENTER, _READ = 1, 4
 
 
 class _Header(ctypes.Structure):
@@ -27,20 +27,21 @@ class _Header(ctypes.Structure):
 def drop(libc: ctypes.CDLL, needed: Iterable[str], scratch: str) -> list[str]:
     """What was achieved: "user", "capabilities".
 
-    `needed` are the folders that have to stay readable; `scratch` is handed over.
+    `needed` are the folders that have to stay readable, with what is made in them later: who makes
+    it sees to that. `scratch` is handed over.
     """
     for capability in range(_CAPABILITIES):
         libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
-    changed = os.geteuid() == 0 and _for_everyone(needed, scratch) and _become_nobody(scratch)
+    changed = os.geteuid() == 0 and _is_enough(needed, scratch) and _change_user(scratch)
     return ["user"] * changed + ["capabilities"] * _forget_capabilities(libc)
 
 
-def _become_nobody(scratch: str) -> bool:
+def _change_user(scratch: str) -> bool:
     try:
-        os.chown(scratch, NOBODY, NOBODY)
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
+        os.chown(scratch, QUERY, QUERY)
+        os.setgroups([HOME_GROUP])
+        os.setresgid(QUERY, QUERY, QUERY)
+        os.setresuid(QUERY, QUERY, QUERY)
     except OSError:
         return False
     return True
@@ -53,21 +54,21 @@ def _forget_capabilities(libc: ctypes.CDLL) -> bool:
     return bool(libc.capset(ctypes.byref(header), ctypes.byref(none)) == 0)
 
 
-def _for_everyone(needed: Iterable[str], scratch: str) -> bool:
-    """Could any user of the machine read these folders, and come as far as `scratch`?"""
-    # Files that are written later: with the same mask as this process has.
-    mask = os.umask(0o077)
-    os.umask(mask)
-    if mask & _OTHERS_READ:
-        return False
+def _is_enough(needed: Iterable[str], scratch: str) -> bool:
+    """Could that user read these folders, and come as far as `scratch`?"""
     try:
         return _entered(os.path.dirname(os.path.realpath(scratch))) and all(
-            _entered(path) and os.stat(path).st_mode & _OTHERS_READ
-            for path in map(os.path.realpath, needed)
+            _entered(path) and _may(path, _READ) for path in map(os.path.realpath, needed)
         )
     except OSError:
         return False
 
 
 def _entered(path: str) -> bool:
-    return all(each.stat().st_mode & _OTHERS_ENTER for each in (Path(path), *Path(path).parents))
+    return all(_may(each, _ENTER) for each in (path, *map(str, Path(path).parents)))
+
+
+def _may(path: str, what: int) -> bool:
+    found = os.stat(path)
+    of_group = found.st_gid in (HOME_GROUP, QUERY)
+    return bool(found.st_mode >> (3 if of_group else 0) & what)

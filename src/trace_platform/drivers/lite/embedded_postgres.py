@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import os
 import pwd
@@ -12,16 +11,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 import psutil
 
+from trace_platform.domain.accounts import HOME_GROUP, POSTGRES
 from trace_platform.domain.errors import DiskFull, SetupError, TraceError
 from trace_platform.drivers.lite import drop_root
+from trace_platform.drivers.lite.file_lock import locked
+from trace_platform.drivers.lite.private_file import append_private
 
 ADMIN = "trace_admin"
 
@@ -78,6 +80,10 @@ class Identity:
     def owner(self) -> tuple[int, int]:
         return (self.uid, self.gid) if self.way == "account" else (os.geteuid(), os.getegid())
 
+    def with_a_name(self) -> Identity:
+        """For initdb, which looks its user up by uid."""
+        return replace(self, uid=_named_account().pw_uid) if self.way == "account" else self
+
     def command(self, folder: Path, *command: str | os.PathLike[str]) -> list[str]:
         launcher = [sys.executable, "-I", "-S", drop_root.__file__]
         who = [self.way, str(self.uid), str(self.gid), str(folder)]
@@ -99,7 +105,7 @@ class EmbeddedPostgres:
     def initialise(self) -> None:
         """Make the cluster unless it is there. Complete or absent: a killed initdb is redone."""
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(self.data_dir.with_name(f"{self.data_dir.name}.lock")):
+        with locked(self.data_dir.with_name(f"{self.data_dir.name}.lock")):
             if self._is_made():
                 return
             for partial in self.data_dir.parent.glob(f".{self.data_dir.name}.new-*"):
@@ -126,7 +132,7 @@ class EmbeddedPostgres:
     def spawn(self, log_file: Path) -> subprocess.Popen[bytes]:
         """Start the server in a session of its own. `log_file` gets what precedes its own log."""
         self.clear_leftovers()
-        with log_file.open("ab") as log:
+        with append_private(log_file) as log:
             return subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,
@@ -181,11 +187,11 @@ class EmbeddedPostgres:
     def _make(self) -> None:
         prefix = f".{self.data_dir.name}.new-"
         partial = Path(tempfile.mkdtemp(prefix=prefix, dir=self.data_dir.parent))
-        identity = self._who()
-        self._hand_over(partial, identity)
-        with _pipe_holding(self._password, identity) as password:
+        maker = self._who().with_a_name()
+        self._hand_over(partial, maker)
+        with _pipe_holding(self._password, maker) as password:
             result = subprocess.run(
-                identity.command(partial.parent, binaries() / "initdb", *_initdb(partial)),
+                maker.command(partial.parent, binaries() / "initdb", *_initdb(partial)),
                 stdin=password,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -194,6 +200,7 @@ class EmbeddedPostgres:
         if result.returncode != 0:
             shutil.rmtree(partial)
             raise _initdb_failed(self.data_dir.parent, result.stdout)
+        self._hand_over(partial, self._who())
         partial.rename(self.data_dir)
 
     def _who(self) -> Identity:
@@ -243,13 +250,13 @@ def choose_identity(folder: Path) -> Identity:
     """The first way to run a server in `folder` that really works on this machine."""
     if os.geteuid() != 0:
         return Identity("same", os.geteuid(), os.getegid())
-    account = _unprivileged_account()
-    for way in ("account", "namespace"):
-        identity = Identity(way, account.pw_uid, account.pw_gid)
+    named = _named_account()
+    own = Identity("account", POSTGRES, HOME_GROUP)
+    for identity in (own, Identity("namespace", named.pw_uid, named.pw_gid)):
         if _can_run(identity, folder):
             return identity
     raise SetupError(
-        f"Postgres may not run as root, and user {account.pw_name} cannot reach {folder}",
+        f"Postgres may not run as root, and no other user can reach {folder}",
         hint="choose a --home whose parent folders others may enter, or run as another user",
     )
 
@@ -259,11 +266,10 @@ def _can_run(identity: Identity, folder: Path) -> bool:
     return subprocess.run(probe, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
 
 
-def _unprivileged_account() -> pwd.struct_passwd:
+def _named_account() -> pwd.struct_passwd:
     try:
         return pwd.getpwnam("nobody")
     except KeyError:
-        # initdb looks its user up by uid, so it has to be one that exists.
         found = [entry for entry in pwd.getpwall() if entry.pw_uid != 0]
         if not found:
             raise SetupError("this machine has no user but root to run Postgres") from None
@@ -300,13 +306,6 @@ def _pipe_holding(password: str, identity: Identity) -> BinaryIO:
     os.close(writer)
     os.fchown(reader, *identity.owner)  # opening /dev/stdin checks the pipe's owner
     return os.fdopen(reader, "rb")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _serves(process: psutil.Process, data_dir: Path) -> bool:
