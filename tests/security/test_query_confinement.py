@@ -30,6 +30,7 @@ import pytest
 
 from tests.security.attack_corpus import FILES, REFUSED
 from tests.support import confined_attempts
+from trace_platform.domain.accounts import QUERY
 from trace_platform.query import privileges, system_calls
 from trace_platform.query.children import ChildPool
 from trace_platform.query.messages import HEADER_BYTES, Limits, Ready, decode_reply
@@ -409,13 +410,15 @@ def test_what_holds_is_said_and_root_is_given_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_root_becomes_nobody_where_nobody_can_read_what_it_needs(public_python: str) -> None:
+def test_root_becomes_a_user_of_its_own_where_that_one_can_read_what_it_needs(
+    public_python: str,
+) -> None:
     folder = Path(tempfile.mkdtemp(prefix="public-"))
     try:
         folder.chmod(0o755)
         (folder / "scratch").mkdir(mode=0o700)
-        assert f"uid={privileges.NOBODY}" in _held(public_python, str(folder / "scratch"))
-        assert (folder / "scratch" / "file").stat().st_uid == privileges.NOBODY
+        assert f"uid={QUERY}" in _held(public_python, str(folder / "scratch"))
+        assert (folder / "scratch" / "file").stat().st_uid == QUERY
         for name in ("private", "other"):
             (folder / name).mkdir(mode=0o700)
         held = _held(public_python, str(folder / "other"), str(folder / "private"))

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trace_platform.app.home import Home
+from trace_platform.app.home import CONTENT, Home
 from trace_platform.domain.accounts import HOME_GROUP, QUERY
 
 _OWN_GROUPS = (HOME_GROUP, QUERY)
@@ -47,25 +47,28 @@ def close_home(home: Home, bucket: str) -> None:
     """Let others neither read, enter nor write it, also when an older version or a copy made it.
 
     What is below a folder is looked at once: the folder's own mode, set last, says that it was.
-    What belongs to somebody else stays as it is.
+    What belongs to somebody else, or is no part of an instance, stays as it is.
     """
     objects, queries = home.objects, home.query
     datasets = home.folder(f"objects/{bucket}")
     as_root = os.geteuid() == 0
-    _set(home.root, _PASSED_BY_ALL if as_root else _CLOSED)
+    if _is_nothing_else(home):
+        _set(_real(home.root), _PASSED_BY_ALL if as_root else _CLOSED)
     for passed in (objects, queries):
-        _set(passed, _PASSED_BY_QUERIES if as_root else _CLOSED)
+        _set(_real(passed), _PASSED_BY_QUERIES if as_root else _CLOSED)
     _close(datasets, _READ_BY_QUERIES if as_root else _CLOSED)
     # Postgres looks after the modes of its own folder, and refuses any other.
     done = {objects, queries, datasets, home.postgres}
-    for path in {*home.root.iterdir(), *objects.iterdir()} - done:
+    for path in {*_parts(home), *objects.iterdir()} - done:
         _close(path, _CLOSED)
 
 
 def open_places(home: Home) -> list[Path]:
     """The home and what is directly in it, as far as others can get in."""
-    places = (home.root, *home.root.iterdir()) if home.root.is_dir() else ()
-    return [path for path in places if _lets_in(path.lstat())]
+    if not home.root.is_dir():
+        return []
+    places = [home.root, *_parts(home)] if _is_nothing_else(home) else _parts(home)
+    return [path for path in places if _lets_in(_real(path).lstat())]
 
 
 @contextmanager
@@ -88,9 +91,30 @@ def _lets_in(found: os.stat_result) -> bool:
     return not stat.S_ISLNK(found.st_mode) and bool(found.st_mode & others)
 
 
+def _parts(home: Home) -> list[Path]:
+    return [path for path in home.root.iterdir() if _is_part(path)]
+
+
+def _is_part(path: Path) -> bool:
+    # With a dot: what is being written.
+    return path.name in CONTENT or path.name.startswith(tuple(f".{name}." for name in CONTENT))
+
+
+def _is_nothing_else(home: Home) -> bool:
+    """Whoever gives a folder that has other things in it does not expect it to be locked."""
+    return all(map(_is_part, home.root.iterdir()))
+
+
+def _real(path: Path) -> Path:
+    """Of a folder that its owner has put elsewhere, such as on a larger disk: that place."""
+    own = path.is_symlink() and path.is_dir() and path.lstat().st_uid == os.geteuid()
+    return path.resolve() if own else path
+
+
 def _close(path: Path, door: _Door) -> None:
+    path = _real(path)
     with suppress(OSError):  # gone meanwhile, or another user's
-        if path.is_symlink() or door.fits(path.lstat()):
+        if door.fits(path.lstat()):
             return
         # Bottom up, and by descriptors: a folder that was open to others may hold their links.
         for _, folders, files, descriptor in os.fwalk(path, topdown=False):

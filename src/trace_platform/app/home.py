@@ -9,6 +9,22 @@ from pathlib import Path
 
 from trace_platform.drivers.secret_file import SecretFile
 
+# The names of all that may be there.
+CONTENT = (
+    "config.toml",
+    "instance.json",
+    "logs",
+    "objects",
+    "postgres",
+    "postgres.lock",
+    "query",
+    "run",
+    "secrets",
+    "spark",
+    "sql_history",
+    "tls",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -78,7 +94,7 @@ class Home:
 
     @property
     def spark(self) -> Path:
-        return self.folder("spark", 0o700)
+        return self.folder("spark")
 
     @property
     def query(self) -> Path:

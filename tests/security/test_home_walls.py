@@ -1,0 +1,472 @@
+"""Another user of the machine gets nothing out of a home, and cannot hold it up.
+
+As root, a second user is a real one. Otherwise the modes say what one could do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import pwd
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from structlog.testing import capture_logs
+
+from tests.support.own_port import own_port
+from tests.support.stack import trace, wait_for
+from trace_platform.app import doctor
+from trace_platform.app.close_home import close_home
+from trace_platform.app.control import stop_instance
+from trace_platform.app.home import Home
+from trace_platform.app.instance import open_instance
+from trace_platform.app.process_record import start_ticks
+from trace_platform.app.processes import NAMES
+from trace_platform.app.settings import Settings
+from trace_platform.app.supervisor import HomeLock, supervisor_pid
+from trace_platform.domain.accounts import HOME_GROUP, POSTGRES, QUERY
+from trace_platform.domain.errors import SetupError
+from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
+from trace_platform.drivers.lite.file_lock import locked
+from trace_platform.query.children import ChildPool
+from trace_platform.query.messages import Limits
+
+BUCKET = "trace-data"
+STRANGER = 12345
+AS_ROOT = os.geteuid() == 0
+needs_root = pytest.mark.skipif(not AS_ROOT, reason="only root can become somebody else")
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    """Where every user gets to: pytest's own folders are closed to all but one."""
+    parent = Path(tempfile.mkdtemp(prefix="trace-walls-"))
+    parent.chmod(0o755)
+    yield Home(parent / "home")
+    stop_instance(Home(parent / "home"))
+    shutil.rmtree(parent)
+
+
+# --- Files
+
+
+# A process of an instance: nothing of it but what it writes, and how.
+_WRITES = """
+import os, sys
+from pathlib import Path
+from trace_platform.app.close_home import close_home, set_umask
+from trace_platform.app.home import Home
+os.umask(0)
+home = Home(Path(sys.argv[1]))
+close_home(home, "trace-data")
+set_umask(writes_datasets=True)
+from trace_platform.drivers.lite.local_store import LocalStore
+store = LocalStore(str(home.objects))
+store.put("s3://trace-data/org/1/dataset/2/blocks_0_9.parquet", b"rows")
+store.put("s3://trace-scratch/org/1/dataset/2/batch", b"rows")
+(home.logs / "worker.jsonl").write_text("a line")
+(home.spark / "local").mkdir()
+(home.spark / "local" / "shuffle").write_text("rows")
+(home.run / "worker.ready").write_text("1")
+"""
+
+
+def written(home: Home) -> Path:
+    subprocess.run([sys.executable, "-c", _WRITES, str(home.root)], check=True)
+    return home.root / "objects" / BUCKET / "org/1/dataset/2/blocks_0_9.parquet"
+
+
+def open_to_others(home: Home) -> list[str]:
+    """What the modes let others do. As root, groups that only parts of the instance have pass
+    through some folders and read datasets; everything else is below a folder that is closed."""
+    return [
+        f"{stat.filemode(path.lstat().st_mode)} {path}"
+        for path in (home.root, *home.root.rglob("*"))
+        if not path.is_symlink() and path.lstat().st_mode & (0o007 if AS_ROOT else 0o077)
+    ]
+
+
+# Tries all that is below a folder, whose paths it is told, and prints what it got at.
+_STRANGER = """
+import json, os, sys
+uid, *groups = map(int, sys.argv[1:])
+os.setgroups(groups)
+os.setgid(groups[0])
+os.setuid(uid)
+for path in json.load(sys.stdin):
+    for right in (os.R_OK, os.W_OK) + ((os.X_OK,) if os.path.isdir(path) else ()):
+        if os.access(path, right):
+            print(path)
+"""
+
+
+def reached_by(home: Home, uid: int, *groups: int) -> set[str]:
+    paths = [str(home.root), *map(str, home.root.rglob("*"))]
+    assert len(paths) > 10
+    command = ["/usr/bin/env", "python3", "-I", "-S", "-c", _STRANGER, str(uid), *map(str, groups)]
+    done = subprocess.run(command, input=json.dumps(paths), capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    return set(done.stdout.splitlines())
+
+
+@pytest.mark.stack
+def test_a_whole_instance_is_closed_to_others_whatever_the_umask(home: Home) -> None:
+    before = os.umask(0)
+    try:
+        home.root.mkdir()
+        home.config_file.write_text("[worker]\nprewarm = false\n")
+        with trace(home.root, "up") as instance:
+            wait_for("the instance", lambda: "is ready in" in instance.text())
+            assert open_to_others(home) == []
+            masks = {name: _umask(instance.pid(name)) for name in NAMES}
+            if AS_ROOT:
+                _nobody_else_gets_in(home)
+    finally:
+        os.umask(before)
+    of_datasets = 0o027 if AS_ROOT else 0o077
+    assert masks == dict.fromkeys(NAMES, 0o077) | dict.fromkeys(
+        ("dispatcher", "worker"), of_datasets
+    )
+
+
+def _umask(pid: int) -> int:
+    [found] = re.findall(r"^Umask:\s*(\d+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return int(found, 8)
+
+
+def _nobody_else_gets_in(home: Home) -> None:
+    """Not even a member of root's group."""
+    assert reached_by(home, STRANGER, STRANGER) == set()
+    assert reached_by(home, STRANGER, 0) == set()
+
+
+def test_nothing_that_a_process_writes_is_open_to_others(home: Home) -> None:
+    assert written(home).read_bytes() == b"rows"
+    assert open_to_others(home) == []
+    closed = (home.logs, home.run, home.spark)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in closed} == {0o700}
+    if AS_ROOT:
+        _nobody_else_gets_in(home)
+
+
+@needs_root
+def test_a_query_reads_datasets_and_nothing_else(home: Home) -> None:
+    rows = written(home)
+    folders = {str(path) for path in rows.parents if path.is_relative_to(home.root)}
+    passed = folders | {str(home.query)}
+    assert reached_by(home, QUERY, QUERY, HOME_GROUP) == {str(rows)} | passed
+    with pytest.raises(subprocess.CalledProcessError):
+        _as_user(QUERY, f"open({str(rows)!r}, 'ab')")
+
+
+def _as_user(uid: int, code: str) -> None:
+    become = f"import os; os.setgroups([{HOME_GROUP}]); os.setgid({uid}); os.setuid({uid})\n"
+    command = ["/usr/bin/env", "python3", "-I", "-S", "-c", become + code]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def test_a_home_of_an_older_version_is_closed_at_the_next_start(home: Home) -> None:
+    before = os.umask(0)
+    try:
+        for folder in ("objects/trace-data/org", "logs", "run", "spark", "query", "secrets"):
+            (home.root / folder).mkdir(parents=True)
+        for file in ("objects/trace-data/org/rows", "logs/worker.jsonl", "config.toml"):
+            (home.root / file).write_text("for everyone")
+        (home.root / "spark" / "link").symlink_to("/etc/hostname")
+    finally:
+        os.umask(before)
+    outside = Path("/etc/hostname").stat()
+
+    close_home(home, BUCKET)
+
+    assert open_to_others(home) == []
+    assert Path("/etc/hostname").stat() == outside
+    assert (home.root / "objects/trace-data/org/rows").read_text() == "for everyone"
+
+
+def test_a_folder_that_has_other_things_in_it_stays_as_it_was(home: Home) -> None:
+    home.root.mkdir(mode=0o755)
+    for name in ("thesis", "src"):
+        (home.root / name).mkdir(mode=0o755)
+    written(home)
+    for path in (home.root, home.root / "thesis", home.root / "src"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o755
+    for name in ("logs", "run", "spark"):
+        assert stat.S_IMODE((home.root / name).stat().st_mode) == 0o700
+
+
+def test_objects_on_another_disk_are_closed_there(home: Home) -> None:
+    disk = home.root.parent / "disk"
+    (disk / BUCKET).mkdir(parents=True)
+    disk.chmod(0o755)
+    home.root.mkdir()
+    (home.root / "objects").symlink_to(disk)
+    close_home(home, BUCKET)
+    assert not stat.S_IMODE(disk.stat().st_mode) & 0o007
+    assert not stat.S_IMODE((disk / BUCKET).stat().st_mode) & 0o007
+
+
+def test_the_doctor_names_what_is_open_and_a_start_mends_it(home: Home) -> None:
+    close_home(home, BUCKET)
+    assert doctor.check_home(home).level == "ok"
+    home.logs.chmod(0o755)
+    found = doctor.check_home(home)
+    assert (found.level, "home/logs" in found.detail) == ("warn", True)
+    assert "trace up" in found.mend
+    close_home(home, BUCKET)
+    assert doctor.check_home(home).level == "ok"
+
+
+# --- Users
+
+
+@pytest.fixture
+def database(home: Home) -> Iterator[EmbeddedPostgres]:
+    close_home(home, BUCKET)
+    server = EmbeddedPostgres(home.postgres, own_port(home.root.parent / "port"), "a-password")
+    server.initialise()
+    yield server
+    server.stop()
+
+
+@needs_root
+def test_postgres_is_a_user_of_its_own_in_a_home_that_is_closed(
+    home: Home, database: EmbeddedPostgres
+) -> None:
+    process = database.spawn(home.logs / "postgres.jsonl")
+    database.wait_ready(process)
+    assert psutil.Process(process.pid).uids().effective == POSTGRES
+    owners = {path.lstat().st_uid for path in home.postgres.rglob("*")}
+    assert owners == {POSTGRES}
+    assert reached_by(home, STRANGER, STRANGER) == set()
+    for user in (QUERY, _nobody()):
+        reached = reached_by(home, user, user, HOME_GROUP)
+        assert not any(path.startswith(str(home.postgres)) for path in reached)
+    database.stop()
+    process.wait()
+
+
+def _nobody() -> int:
+    return pwd.getpwnam("nobody").pw_uid
+
+
+@needs_root
+def test_a_database_that_was_nobodys_is_taken_over(home: Home, database: EmbeddedPostgres) -> None:
+    for path in (home.postgres, *home.postgres.rglob("*")):
+        os.chown(path, _nobody(), _nobody(), follow_symlinks=False)
+    process = database.spawn(home.logs / "postgres.jsonl")
+    database.wait_ready(process)
+    assert psutil.Process(process.pid).uids().effective == POSTGRES
+    database.stop()
+    process.wait()
+
+
+# Run in the place of a query process: confined as one is, it tries what it is told.
+_CONFINED = """
+import json, os, sys
+from trace_platform.query import confine
+confine.confine(json.loads(sys.argv[1]), sys.argv[2])
+try:
+    exec(sys.argv[3])
+    print("done")
+except OSError as error:
+    print("refused:", error.strerror)
+"""
+
+
+def confined(home: Home, attempt: str, **given: object) -> str:
+    scratch = Path(tempfile.mkdtemp(dir=home.query))
+    readable = json.dumps([str(home.objects / BUCKET)])
+    code = textwrap.dedent(attempt)
+    command = [sys.executable, "-I", "-c", _CONFINED, readable, str(scratch), code]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={}, **given)  # type: ignore[call-overload]
+    shutil.rmtree(scratch)
+    return str(done.stdout).strip()
+
+
+def test_a_query_process_reads_nothing_of_postgres(home: Home, database: EmbeddedPostgres) -> None:
+    rows = written(home)
+    verifiers = home.postgres / "global" / "pg_filenode.map"
+    assert verifiers.stat().st_size
+    assert confined(home, f"open({str(rows)!r}).read()") == "done"
+    assert confined(home, f"open({str(verifiers)!r}, 'rb')").startswith("refused:")
+    assert confined(home, f"os.listdir({str(home.postgres)!r})").startswith("refused:")
+
+
+@needs_root
+def test_without_landlock_the_user_alone_keeps_a_query_from_postgres(
+    home: Home, database: EmbeddedPostgres
+) -> None:
+    written(home)
+    alone = """
+        import ctypes
+        from trace_platform.query import privileges
+        privileges.drop(ctypes.CDLL(None), [], {scratch!r})
+        open({path!r}, "rb")
+    """
+    scratch = tempfile.mkdtemp(dir=home.query)
+    for path in (home.postgres / "PG_VERSION", home.postgres / "global" / "pg_control"):
+        code = textwrap.dedent(alone.format(scratch=scratch, path=str(path)))
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert "PermissionError" in done.stderr
+    shutil.rmtree(scratch)
+
+
+# --- Logs
+
+
+def test_a_query_process_cannot_empty_the_log_of_the_service(home: Home) -> None:
+    """It is started as the service starts it, whose own standard error is the log."""
+    serve = textwrap.dedent("""
+        import asyncio, os, sys
+        from pathlib import Path
+        from trace_platform.query.children import ChildPool
+        from trace_platform.query.messages import Limits
+
+        async def main():
+            pool = ChildPool(1, Limits(), readable=[], scratch=Path(sys.argv[1]))
+            await pool.start()
+            [pid] = pool.pids
+            print(*{os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")})
+            await pool.close()
+
+        asyncio.run(main())
+    """)
+    close_home(home, BUCKET)
+    log = home.logs / "query.jsonl"
+    with log.open("ab") as written_to:
+        command = [sys.executable, "-c", serve, str(home.query)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=written_to, text=True)
+    opened = done.stdout.split()
+    assert any(name.startswith("pipe:") for name in opened)
+    assert str(log) not in opened
+    assert confined(home, f"os.truncate({str(log)!r}, 0)").startswith("refused:")
+
+
+def test_what_a_query_process_says_in_its_standard_error_is_logged(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The loader of programs complains of this, in the child's standard error.
+    speaks = {"LD_PRELOAD": "/no/such/library"}
+    monkeypatch.setattr("trace_platform.query.children._ENVIRONMENT", speaks)
+
+    async def scenario() -> None:
+        pool = ChildPool(1, Limits(), readable=[], scratch=home.query)
+        await pool.start()
+        await pool.close()
+
+    with capture_logs() as logged:
+        asyncio.run(scenario())
+    [said] = [line["text"] for line in logged if line["event"] == "query_child_said"]
+    assert "/no/such/library" in said
+
+
+# --- Locks
+
+
+@contextmanager
+def held(path: Path) -> Iterator[int]:
+    """By another process. Its pid."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    code = (
+        "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX);"
+        " print('held', flush=True); sys.stdin.read()"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=pipe, stdout=pipe, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process.pid
+        process.communicate()
+
+
+def test_a_lock_that_another_holds_is_named_with_its_holder(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with held(path) as pid:
+        with pytest.raises(SetupError) as caught, locked(path, wait_s=0.2):
+            pass
+        assert str(path) in caught.value.message
+        assert f"pid {pid} (" in caught.value.message
+        assert caught.value.hint
+    with locked(path, wait_s=0.2):
+        pass
+
+
+def test_a_start_does_not_wait_for_ever_for_the_lock_of_the_database(home: Home) -> None:
+    lock = home.root / "postgres.lock"
+    with held(lock) as pid:
+        command = [sys.executable, "-m", "trace_platform.cli", "up", "--home", str(home.root)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert f"{lock} is locked by pid {pid}" in done.stderr
+
+
+def test_a_start_does_not_wait_for_ever_for_the_lock_of_the_home(home: Home) -> None:
+    lock = home.run / "supervisor.lock"
+    with held(lock) as pid, pytest.raises(SetupError, match=rf"supervisor\.lock.*pid {pid}"):
+        HomeLock.take(home)
+
+
+def test_down_leaves_alone_who_has_the_pid_of_a_supervisor_that_crashed(home: Home) -> None:
+    lock = home.run / "supervisor.lock"
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as bystander:
+        ticks = start_ticks(bystander.pid)
+        assert ticks is not None
+        for left in (f"{bystander.pid} {ticks - 1}", str(bystander.pid)):
+            lock.write_text(left)
+            with held(lock):
+                assert supervisor_pid(home) is None
+                with pytest.raises(SetupError, match=r"supervisor\.lock"):
+                    stop_instance(home)
+            assert bystander.poll() is None
+        bystander.kill()
+
+
+# --- The registry of ports, which is in a folder of everybody's
+
+
+@pytest.mark.parametrize("made", ["file", "link", "pipe"])
+def test_what_a_stranger_put_in_place_of_the_registry_is_named(tmp_path: Path, made: str) -> None:
+    registry = tmp_path / "trace-ports-1000"
+    make: dict[str, Callable[[], object]] = {
+        "file": registry.touch,
+        "link": lambda: registry.symlink_to(tmp_path / "nowhere"),
+        "pipe": lambda: os.mkfifo(registry),
+    }
+    make[made]()
+    with pytest.raises(SetupError, match=r"trace-ports-1000.*someone else") as caught:
+        open_instance(Home(tmp_path / "home"), Settings(), registry)
+    assert "TMPDIR" in (caught.value.hint or "")
+
+
+@needs_root
+def test_a_registry_of_another_user_is_named(tmp_path: Path) -> None:
+    registry = tmp_path / "trace-ports-0"
+    registry.mkdir()
+    os.chown(registry, STRANGER, STRANGER)
+    with pytest.raises(SetupError, match=r"trace-ports-0.*someone else"):
+        open_instance(Home(tmp_path / "home"), Settings(), registry)
+
+
+def test_a_registry_that_was_open_is_closed(tmp_path: Path) -> None:
+    registry = tmp_path / "registry"
+    registry.mkdir()
+    registry.chmod(0o777)
+    open_instance(Home(tmp_path / "home"), Settings(), registry)
+    assert stat.S_IMODE(registry.stat().st_mode) == 0o700
+    with (registry / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
