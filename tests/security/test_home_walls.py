@@ -11,6 +11,7 @@ import json
 import os
 import pwd
 import re
+import select
 import shutil
 import stat
 import subprocess
@@ -128,7 +129,9 @@ def test_a_whole_instance_is_closed_to_others_whatever_the_umask(home: Home) -> 
         home.root.mkdir()
         home.config_file.write_text("[worker]\nprewarm = false\n")
         with trace(home.root, "up") as instance:
-            wait_for("the instance", lambda: "is ready in" in instance.text())
+            ended = instance.process.poll
+            wait_for("a start", lambda: "is ready in" in instance.text() or ended() is not None)
+            assert ended() is None, instance.text()
             assert open_to_others(home) == []
             masks = {name: _umask(instance.pid(name)) for name in NAMES}
             if AS_ROOT:
@@ -327,32 +330,41 @@ def test_without_landlock_the_user_alone_keeps_a_query_from_postgres(
 # --- Logs
 
 
+# Starts a query process as the service does, and then lets go of its own standard error.
+_SERVES = """
+import asyncio, os, sys
+from pathlib import Path
+from trace_platform.query.children import ChildPool
+from trace_platform.query.messages import Limits
+
+async def main():
+    pool = ChildPool(1, Limits(), readable=[], scratch=Path(sys.argv[1]))
+    await pool.start()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    print("started", flush=True)
+    sys.stdin.read()
+    await pool.close()
+
+asyncio.run(main())
+"""
+
+
 def test_a_query_process_cannot_empty_the_log_of_the_service(home: Home) -> None:
-    """It is started as the service starts it, whose own standard error is the log."""
-    serve = textwrap.dedent("""
-        import asyncio, os, sys
-        from pathlib import Path
-        from trace_platform.query.children import ChildPool
-        from trace_platform.query.messages import Limits
-
-        async def main():
-            pool = ChildPool(1, Limits(), readable=[], scratch=Path(sys.argv[1]))
-            await pool.start()
-            [pid] = pool.pids
-            print(*{os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")})
-            await pool.close()
-
-        asyncio.run(main())
-    """)
+    """Whoever has the log open can empty it: here it is a pipe, which ends when nobody has it."""
     close_home(home, BUCKET)
+    command = [sys.executable, "-c", _SERVES, str(home.query)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as service:
+        assert service.stdout is not None
+        assert service.stderr is not None
+        assert service.stdout.readline() == b"started\n"
+        ended = bool(select.select([service.stderr], [], [], 5.0)[0])
+        service.communicate()
+    assert ended
     log = home.logs / "query.jsonl"
-    with log.open("ab") as written_to:
-        command = [sys.executable, "-c", serve, str(home.query)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=written_to, text=True)
-    opened = done.stdout.split()
-    assert any(name.startswith("pipe:") for name in opened)
-    assert str(log) not in opened
+    log.write_text("a line")
     assert confined(home, f"os.truncate({str(log)!r}, 0)").startswith("refused:")
+    assert log.read_text() == "a line"
 
 
 def test_what_a_query_process_says_in_its_standard_error_is_logged(
