@@ -438,7 +438,7 @@ def test_down_leaves_alone_who_has_the_pid_of_a_supervisor_that_crashed(home: Ho
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as bystander:
         ticks = start_ticks(bystander.pid)
         assert ticks is not None
-        for left in (f"{bystander.pid} {ticks - 1}", str(bystander.pid)):
+        for left in (str(bystander.pid), f"{bystander.pid} {ticks - 1}"):
             lock.write_text(left)
             with held(lock):
                 assert supervisor_pid(home) is None
