@@ -16,7 +16,7 @@ from pathlib import Path
 from trace_platform.app.home import CONTENT, Home
 from trace_platform.domain.accounts import HOME_GROUP, QUERY
 
-_OWN_GROUPS = (HOME_GROUP, QUERY)
+OWN_GROUPS = (HOME_GROUP, QUERY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def set_umask(*, writes_datasets: bool) -> None:
 
 
 def _lets_in(found: os.stat_result) -> bool:
-    others = 0o007 if found.st_gid in _OWN_GROUPS else 0o077
+    others = 0o007 if found.st_gid in OWN_GROUPS else 0o077
     return not stat.S_ISLNK(found.st_mode) and bool(found.st_mode & others)
 
 

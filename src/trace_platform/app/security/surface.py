@@ -6,6 +6,7 @@ a file or a grant that nobody described is noticed.
 
 from __future__ import annotations
 
+import os
 import stat
 from collections import Counter
 from collections.abc import Iterator
@@ -17,11 +18,12 @@ import psutil
 import psycopg
 from psycopg.rows import dict_row
 
+from trace_platform.app.close_home import OWN_GROUPS
 from trace_platform.app.home import Home
 from trace_platform.app.security.instance_processes import instance_processes
 
 _RIGHTS = Path(__file__).with_name("rights.sql")
-_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_OF_OTHERS, _OF_GROUP = stat.S_IRWXO, stat.S_IRWXG
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -69,14 +71,24 @@ def modes(home: Home) -> list[Mode]:
 
 
 def open_paths(home: Home) -> Iterator[Path]:
-    """What others may read, write or enter although its folder kept them out or not."""
-    for path in (home.root, *home.root.rglob("*")):
-        try:
-            found = path.lstat()
-        except OSError:
-            continue  # it went meanwhile
-        if not stat.S_ISLNK(found.st_mode) and found.st_mode & _OF_OTHERS:
-            yield path
+    """What others can read, write or enter. What lies in a folder that keeps them out is not."""
+    if not _lets_in(home.root):
+        return
+    yield home.root
+    for folder, inside, files in os.walk(home.root):
+        inside[:] = [name for name in inside if _lets_in(Path(folder, name))]
+        yield from (Path(folder, name) for name in inside)
+        yield from (path for name in files if _lets_in(path := Path(folder, name)))
+
+
+def _lets_in(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False  # it went meanwhile
+    # Groups of our own hold nobody but Postgres and the processes of queries.
+    closed = _OF_OTHERS if found.st_gid in OWN_GROUPS else _OF_OTHERS | _OF_GROUP
+    return not stat.S_ISLNK(found.st_mode) and bool(found.st_mode & closed)
 
 
 def _mode(path: Path, name: str) -> Mode:

@@ -39,3 +39,5 @@ GRANT UPDATE ON ALL TABLES IN SCHEMA locks TO trace_dispatcher;
 
 -- Those who need one were given it by name.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC;
+-- What was applied is the owner's to say.
+REVOKE ALL ON schema_migrations FROM trace_dispatcher;
