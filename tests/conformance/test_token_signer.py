@@ -17,7 +17,7 @@ from joserfc.jwk import ECKey, KeySet
 
 from trace_platform.domain.errors import SetupError
 from trace_platform.drivers.lite.pem_signer import PemSigner
-from trace_platform.drivers.token_signer import KEEP_RETIRED_S, TokenSigner
+from trace_platform.drivers.token_signer import KEEP_RETIRED_S, SHOWN_FIRST_S, TokenSigner
 
 
 class Clock:
@@ -94,16 +94,42 @@ def test_who_changes_the_jwks_it_got_changes_nothing(make: Callable[[], PemSigne
     assert signer.jwks() == before
 
 
-def test_rotation_signs_with_a_new_key_and_keeps_old_tokens_valid(
-    make: Callable[[], PemSigner],
+def test_a_rotated_key_is_shown_first_then_signs_and_keeps_old_tokens_valid(
+    clock: Clock, make: Callable[[], PemSigner]
 ) -> None:
     signer = make()
     old = signer.sign({"sub": "old"})
-    former = kids(signer)
+    (former,) = kids(signer)
+    clock.now += 10
     kid = signer.rotate()
-    assert kids(signer) == [kid, *former]
+    assert kids(signer) == [kid, former]
+    assert [(age.kid, age.signs) for age in signer.ages()] == [(kid, False), (former, True)]
+    clock.now += SHOWN_FIRST_S - 1
+    assert kid_of(signer.sign({}), signer) == former
+    clock.now += 1
     assert kid_of(signer.sign({}), signer) == kid
+    assert [(age.kid, age.signs) for age in signer.ages()] == [(kid, True), (former, False)]
     assert decoded(old, signer).claims == {"sub": "old"}
+
+
+def test_a_key_that_replaces_a_revoked_one_signs_at_once(
+    folder: Path, make: Callable[[], PemSigner]
+) -> None:
+    signer = make()
+    (file,) = folder.iterdir()
+    kid = signer.rotate()
+    file.unlink()
+    signer.refresh()
+    assert kid_of(signer.sign({}), signer) == kid
+
+
+def test_after_a_clock_was_set_back_a_rotated_key_signs_all_the_same(
+    clock: Clock, make: Callable[[], PemSigner]
+) -> None:
+    signer = make()
+    clock.now -= 1e6
+    kid = signer.rotate()
+    assert kid_of(signer.sign({}), signer) == kid
 
 
 def test_a_retired_key_goes_when_its_last_token_has_expired(
@@ -114,7 +140,7 @@ def test_a_retired_key_goes_when_its_last_token_has_expired(
     old = signer.sign({})
     (former,) = kids(signer)
     kid = signer.rotate()
-    clock.now = int(clock.now) + KEEP_RETIRED_S - 1
+    clock.now = int(clock.now) + SHOWN_FIRST_S + KEEP_RETIRED_S - 1
     assert kids(signer) == [kid, former]
     clock.now += 1
     assert kids(signer) == [kid]
@@ -141,14 +167,11 @@ def test_a_signer_notices_what_another_process_rotated(
 ) -> None:
     one, other = make(), make()
     before = one.sign({})
+    clock.now += 10
     kid = one.rotate()
     assert kids(other)[0] == kid, "a verifier sees it at once"
-    assert kid_of(other.sign({}), one) == kid
-    newer = one.rotate()
-    late = other.sign({})  # within the second it may use its own, which all accept
-    assert kid_of(late, one) == kid
-    clock.now += 1
-    assert kid_of(other.sign({}), one) == newer
+    clock.now += SHOWN_FIRST_S
+    assert kid_of(other.sign({}), one) == kid_of(one.sign({}), one) == kid
     assert decoded(before, other)
 
 
@@ -156,7 +179,7 @@ def test_refresh_forces_a_look(make: Callable[[], PemSigner]) -> None:
     one, other = make(), make()
     kid = one.rotate()
     other.refresh()
-    assert kid_of(other.sign({}), one) == kid
+    assert other.ages()[0].kid == kid
 
 
 def test_a_removed_key_is_revoked(folder: Path, make: Callable[[], PemSigner]) -> None:

@@ -43,7 +43,8 @@ def list_keys(home: HomeOption = None, as_json: JsonOption = False) -> None:
         typer.echo(json.dumps({"home": str(place.root), **found}))
         return
     for key in task_keys:
-        state = f"until {key['accepted_until']}" if key["accepted_until"] else "signs"
+        until = f"until {key['accepted_until']}" if key["accepted_until"] else "soon"
+        state = "signs" if key["signs"] else until
         typer.echo(f"task key      {key['kid']}  since {key['created_at']}  {state}")
     if worker:
         before = ", the one before is accepted too" if worker["previous_accepted"] else ""
@@ -54,12 +55,13 @@ def list_keys(home: HomeOption = None, as_json: JsonOption = False) -> None:
 
 def _rotate_task_key(place: Home) -> tuple[dict[str, Any], str]:
     from trace_platform.drivers.lite.pem_signer import FOLDER, PemSigner
+    from trace_platform.drivers.token_signer import SHOWN_FIRST_S
 
     signer = PemSigner(place.secrets / FOLDER)
     kid = signer.rotate()
     until = _shown(signer.ages()[1])["accepted_until"]
     words = (
-        f"{kid} signs from now on; a running dispatcher notices within a second.\n"
+        f"{kid} is shown to verifiers now, and signs in {SHOWN_FIRST_S} s.\n"
         f"Tokens of the key before stay valid until they expire, {until} at the latest."
     )
     return {"rotated": "task_key", "kid": kid, "older_accepted_until": until}, words
@@ -100,4 +102,5 @@ def _shown(age: KeyAge) -> dict[str, Any]:
         "kid": age.kid,
         "created_at": instant(age.created),
         "accepted_until": instant(age.accepted_until),
+        "signs": age.signs,
     }

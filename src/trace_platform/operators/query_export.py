@@ -26,6 +26,7 @@ from trace_platform.domain.errors import (
     InvalidQuery,
     QueryTooLarge,
     TooManyQueries,
+    Unauthenticated,
     Unavailable,
 )
 from trace_platform.drivers.object_store import ObjectStore
@@ -37,10 +38,13 @@ from trace_platform.operators.parquet_file import ParquetFile, WrittenFile, sync
 from trace_platform.operators.staging import seal_output
 from trace_platform.wire.query import MAX_SQL_CHARS
 from trace_platform.wire.task import TaskOutput
+from trace_platform.wire.task_token import REFETCH_S
 
 # Longer than the service lets a task's query run: it is the one to say that there is no more time.
 _ANSWER_S = 3_600.0
 _PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+# For a service that does not know the key of the task's token yet.
+_UNKNOWN_S = 2 * REFETCH_S
 _LOOK_EVERY_S = 0.2
 _READ_BYTES = 1 << 20
 # `$start` and `$end`, as the first and last block of the task.
@@ -100,6 +104,7 @@ def _ask(task: TaskContext, sql: str, opened: ExitStack) -> QueryAnswer:
     config: Config = task.config
     kind: Literal["arrow", "csv"] = "csv" if config.format == "csv" else "arrow"
     endpoint, pause_s = task.query(), _PAUSE_S
+    give_up = time.monotonic() + _UNKNOWN_S
     while True:
         task.check()
         try:
@@ -107,12 +112,25 @@ def _ask(task: TaskContext, sql: str, opened: ExitStack) -> QueryAnswer:
         except (TooManyQueries, Unavailable) as error:
             told = error.facts.get("retry_after_s")
             task.log.warning("query_waits", code=error.code, reason=error.message)
+        except Unauthenticated as error:
+            told = None
+            task.log.warning("query_waits", code=error.code, reason=error.message)
+            if time.monotonic() > give_up:
+                raise _unknown(error) from None
         except InvalidQuery as error:
             # Where in the statement, among other things.
             task.log.error("query_refused", code=error.code, facts=error.facts)
             raise
         _pause(task, float(told) if isinstance(told, int | float) else pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _unknown(error: Unauthenticated) -> Unavailable:
+    """No reason to fail for good: another attempt has another token."""
+    return Unavailable(
+        f"the query service does not accept the task's token: {error.message}",
+        hint="is it of this instance, and are the clocks of both machines right?",
+    )
 
 
 def _pause(task: TaskContext, seconds: float) -> None:

@@ -29,6 +29,8 @@ from trace_platform.wire.task import Strict
 ISSUER = "trace-dispatcher"
 AUDIENCE = "trace-task"
 REFETCH_S = 30.0
+# After a fetch that failed.
+_RETRY_S = 5.0
 MAX_TOKEN_CHARS = 2**20
 # Read before the signature is known to be right.
 _MAX_HEADER_CHARS = 1024
@@ -67,8 +69,10 @@ class TaskClaims(Strict):
 class TokenVerifier:
     """Reads tokens with the keys of a JWKS, which `fetch` brings.
 
-    It fetches when a token names a key that it does not know, at most once in `refetch_s`. A fetch
-    that fails changes nothing: the keys at hand go on verifying. Threads may share a verifier.
+    It fetches when a token names a key that it does not know, at most once in `refetch_s`. Signers
+    show a key for longer than that before they use it: names that strangers make up keep nobody
+    from it. A fetch that fails changes nothing: the keys at hand go on verifying, and of any other
+    nothing can be said until one succeeds. Threads may share a verifier.
     """
 
     def __init__(
@@ -85,12 +89,13 @@ class TokenVerifier:
         self._monotonic = monotonic
         self._keys: _Keys = {}
         self._next_fetch = -math.inf
+        self._has_failed = False
         self._fetching = threading.Lock()
 
     def read(self, token: str) -> TaskClaims:
         """The claims of a valid token; Unauthenticated for anything else.
 
-        Unavailable while no key could be fetched yet: that is no defect of the token.
+        Unavailable while its key cannot be fetched: that is no defect of the token.
         """
         try:
             header, payload, signature = _split(token)
@@ -100,6 +105,13 @@ class TokenVerifier:
         except (ValueError, InvalidSignature, RecursionError):
             # One answer for every defect: the reason would help only somebody who forges tokens.
             raise Unauthenticated("the capability token is not valid") from None
+
+    def knows(self, token: str) -> bool:
+        """Whether `read` answers at once, without a fetch."""
+        try:
+            return _kid(_split(token)[0]) in self._keys
+        except (ValueError, RecursionError):
+            return True
 
     def _key(self, kid: str) -> ec.EllipticCurvePublicKey:
         key = self._keys.get(kid) or self._fetched_key(kid)
@@ -111,11 +123,18 @@ class TokenVerifier:
         with self._fetching:
             # Whoever waited here may find that the fetch before brought its key.
             if kid not in self._keys and self._monotonic() >= self._next_fetch:
-                self._next_fetch = self._monotonic() + self._refetch_s
-                self._keys = self._fetched_keys() or self._keys
-        if not self._keys:
+                self._look_again()
+        key = self._keys.get(kid)
+        if key is None and self._has_failed:
             raise Unavailable("the keys of capability tokens cannot be fetched now")
-        return self._keys.get(kid)
+        return key
+
+    def _look_again(self) -> None:
+        began, found = self._monotonic(), self._fetched_keys()
+        self._has_failed = not found
+        self._keys = found or self._keys
+        pause_s = self._refetch_s if found else min(self._refetch_s, _RETRY_S)
+        self._next_fetch = began + pause_s
 
     def _fetched_keys(self) -> _Keys:
         """Nothing when they cannot be had."""

@@ -1,4 +1,5 @@
-"""TokenSigner with local P-256 keys: a folder with one PEM file per key, of which the newest signs.
+"""TokenSigner with local P-256 keys: a folder with one PEM file per key, of which the newest signs
+once all verifiers can know it.
 
 Several processes share the folder. Whoever adds or removes a key holds the folder's lock; readers
 need none, because a file appears whole and never changes.
@@ -25,7 +26,7 @@ from joserfc.jwk import ECKey
 
 from trace_platform.domain.errors import SetupError
 from trace_platform.drivers.lite.private_file import alone_in, give_to_owner_of, write_private
-from trace_platform.drivers.token_signer import KEEP_RETIRED_S
+from trace_platform.drivers.token_signer import KEEP_RETIRED_S, SHOWN_FIRST_S
 
 # The folder's name in an instance's secrets, and the single file that came before it.
 FOLDER = "task_keys"
@@ -37,15 +38,16 @@ _ES256 = ec.ECDSA(hashes.SHA256())
 
 
 class KeyAge(NamedTuple):
-    """`accepted_until` is None for the key that signs."""
+    """`accepted_until` is None for the newest."""
 
     kid: str
     created: int
     accepted_until: int | None
+    signs: bool
 
 
 class PemSigner:
-    """A key that another process made signs here a second later at most."""
+    """A key that another process made is seen here a second later at most."""
 
     def __init__(
         self,
@@ -64,7 +66,7 @@ class PemSigner:
     def sign(self, claims: dict[str, Any]) -> str:
         if self._monotonic() >= self._look_again:
             self.refresh()
-        return self._keys[-1].sign(claims)
+        return self._signing().sign(claims)
 
     def jwks(self) -> dict[str, Any]:
         self.refresh()
@@ -91,8 +93,15 @@ class PemSigner:
             self._load()
 
     def ages(self) -> list[KeyAge]:
-        """Every key of the folder, the one that signs first."""
-        return [KeyAge(key.kid, key.created, until) for key, until in self._lives()]
+        """Every key of the folder, the newest first."""
+        signing = self._signing()
+        return [KeyAge(key.kid, key.created, until, key is signing) for key, until in self._lives()]
+
+    def _signing(self) -> _Key:
+        """The newest that was shown for long enough; the first of all had nobody to wait for."""
+        now = self._clock()
+        shown = (key for key in reversed(self._keys) if not key.is_new(now))
+        return next(shown, self._keys[0])
 
     def _lives(self) -> Iterator[tuple[_Key, int | None]]:
         """Each key, the newest first, and when its last token has expired."""
@@ -100,7 +109,7 @@ class PemSigner:
         for key in reversed(self._keys):
             yield key, until
             # What counts for the key before is when this one took over.
-            until = key.created + KEEP_RETIRED_S
+            until = key.created + SHOWN_FIRST_S + KEEP_RETIRED_S
 
     def _alive(self) -> list[_Key]:
         now = self._clock()
@@ -162,6 +171,10 @@ class _Key:
 
     def public(self) -> dict[str, Any]:
         return dict(self.jwk.as_dict(private=False))
+
+    def is_new(self, now: float) -> bool:
+        """Not yet known to all verifiers. One from far ahead is old: the clock was set back."""
+        return self.created - SHOWN_FIRST_S <= now < self.created + SHOWN_FIRST_S
 
 
 def _read_key(path: Path) -> _Key | None:
