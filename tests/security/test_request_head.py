@@ -15,8 +15,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from uvicorn.server import ServerState
 
-from trace_platform.drivers import request_head
-from trace_platform.drivers.request_head import MAX_HEAD_BYTES, BoundedHead
+from trace_platform.drivers import bounded_request
+from trace_platform.drivers.bounded_request import MAX_HEAD_BYTES, BoundedRequest
 
 pytestmark = pytest.mark.anyio
 LINE = b"POST / HTTP/1.1\r\nhost: here\r\n"
@@ -35,7 +35,7 @@ class Client:
 
     def is_waited_for(self) -> bool:
         (connection,) = self.state.connections
-        assert isinstance(connection, BoundedHead)
+        assert isinstance(connection, BoundedRequest)
         return connection._too_late is not None
 
 
@@ -48,7 +48,7 @@ async def connected() -> AsyncIterator[Client]:
     config = uvicorn.Config(Starlette(routes=[Route("/", _length, methods=["POST"])]))
     state = ServerState()
     server = await asyncio.get_running_loop().create_server(
-        lambda: BoundedHead(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+        lambda: BoundedRequest(config=config, server_state=state, app_state={}), "127.0.0.1", 0
     )
     async with server:
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
@@ -76,7 +76,7 @@ async def test_a_head_without_an_end_is_refused(begun: bytes) -> None:
 async def test_a_head_that_does_not_end_in_time_is_refused(
     monkeypatch: pytest.MonkeyPatch, begun: bytes
 ) -> None:
-    monkeypatch.setattr(request_head, "HEAD_S", 0.01)
+    monkeypatch.setattr(bounded_request, "HEAD_S", 0.01)
     async with connected() as client:
         await client.says(begun)
         assert (await client.reader.read()).startswith(b"HTTP/1.1 408 ")

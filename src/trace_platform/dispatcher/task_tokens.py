@@ -36,12 +36,15 @@ class TaskTokens:
         """Everything this attempt may touch, and nothing else; it dies soon after its time-out."""
         return self._signer.sign(_claims(org_id, task, scratch_prefixes))
 
-    def check(self, token: str, fence: Fence) -> TaskClaims:
-        """A valid token of another task or attempt is Forbidden, not merely stale."""
-        claims = self._verifier.read(token)
-        if (claims.task_id, claims.attempt) != (fence.task_id, fence.attempt):
-            raise Forbidden("the capability token belongs to another attempt")
-        return claims
+    def read(self, token: str) -> TaskClaims:
+        """What a valid token grants; Unauthenticated for anything else."""
+        return self._verifier.read(token)
+
+
+def refuse_others(claims: TaskClaims, fence: Fence) -> None:
+    """A valid token of another task or attempt is Forbidden, not merely stale."""
+    if (claims.task_id, claims.attempt) != (fence.task_id, fence.attempt):
+        raise Forbidden("the capability token belongs to another attempt")
 
 
 def _claims(org_id: UUID, task: TaskPayload, scratch_prefixes: Sequence[str]) -> dict[str, Any]:

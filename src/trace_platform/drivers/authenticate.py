@@ -1,27 +1,93 @@
-"""A caller is who it says: it holds the secret of its kind."""
+"""A caller is who it says: decided by a request's head, before any of its body is read.
+
+FastAPI reads and parses the body of a route before it looks at dependencies: whoever may call the
+route would be asked after a stranger's megabytes were held. So a route says who may call it with
+a Guard, and GuardedRoute asks first.
+"""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, FastAPI, Request, Response, params
+from fastapi.routing import APIRoute
 
 from trace_platform.domain.errors import SetupError, Unauthenticated
 from trace_platform.wire.headers import AUTHORIZATION
 
 
-def require(accepted: Callable[[], Sequence[str]], header: str) -> Any:
-    """A dependency that lets a caller in who holds one of the secrets."""
+@dataclass(frozen=True, kw_only=True)
+class Guard(params.Depends):
+    """Who may call a route: one of its `dependencies`, for GuardedRoute alone. The check raises
+    Unauthenticated, or returns who it is; it does not read the body."""
+
+    check: Callable[[Request], Awaitable[Any]]
+
+
+class GuardedRoute(APIRoute):
+    """A route that cannot be made without a guard, and reads no body before the guard agrees."""
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[..., Any],
+        *,
+        dependencies: Sequence[params.Depends] | None = None,
+        **options: Any,
+    ) -> None:
+        given = list(dependencies or ())
+        guards = [each for each in given if isinstance(each, Guard)]
+        if len(guards) != 1:
+            raise SetupError(f"the route {path} does not say who may call it")
+        self.guard = guards[0]
+        others = [each for each in given if each is not self.guard]
+        super().__init__(path, endpoint, dependencies=others, **options)
+        if self.guard is OPEN and self.body_field is not None:
+            raise SetupError(f"the route {path} reads a body from anybody")
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        check, answer = self.guard.check, super().get_route_handler()
+
+        async def guarded(request: Request) -> Response:
+            request.state.caller = await check(request)
+            return await answer(request)
+
+        return guarded
+
+
+def guard_routes(app: FastAPI) -> None:
+    """Every route that is added from now on needs a guard."""
+    app.router.route_class = GuardedRoute
+
+
+async def _whoever(_: Request) -> None:
+    """Anybody may ask, and nothing of a body is read."""
+
+
+OPEN = Guard(check=_whoever)
+
+
+async def _found(request: Request) -> Any:
+    return request.state.caller
+
+
+# As a parameter of a route: who its guard found.
+CALLER: Any = Depends(_found)
+
+
+def require(accepted: Callable[[], Sequence[str]], header: str) -> Guard:
+    """Lets a caller in who holds one of the secrets."""
     if not all(accepted()):
         raise SetupError(f"the secret behind {header} is empty")
 
-    def check(request: Request) -> None:
+    async def check(request: Request) -> None:
         given = bearer(request) if header == AUTHORIZATION else request.headers.get(header, "")
         refuse_unknown(given.encode(), accepted(), header)
 
-    return Depends(check)
+    return Guard(check=check)
 
 
 def bearer(request: Request) -> str:

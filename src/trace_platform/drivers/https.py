@@ -17,12 +17,12 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trace_platform.domain.errors import BadInput, PortInUse, SetupError
-from trace_platform.drivers.request_head import BoundedHead
+from trace_platform.drivers.bounded_request import MAX_BODY_BYTES, BoundedRequest
 from trace_platform.wire.problem import problem
 
 _STOP_S = 5
-# A completion with 100,000 events, and some room.
-MAX_BODY_BYTES = 32 * 2**20
+# Lists and objects in a body. Empty ones take 30 times their two bytes once they are parsed.
+MAX_CONTAINERS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,14 @@ async def serve_https(
     listen: Listen,
     on_ready: Callable[[], None],
     on_stop: Callable[[], None] = lambda: None,
+    max_body_bytes: int = MAX_BODY_BYTES,
 ) -> None:
     """Serve until SIGTERM or SIGINT. `on_ready` is called once requests are answered, `on_stop`
     when no more are taken and those under way have a few seconds left."""
     listener = _bind(listen)
     config = uvicorn.Config(
-        BodyLimit(app, MAX_BODY_BYTES),
-        http=BoundedHead,
+        BodyLimit(app, max_body_bytes),
+        http=BoundedRequest,
         ws="none",
         ssl_certfile=listen.certificate,
         ssl_keyfile=listen.key,
@@ -62,7 +63,8 @@ async def serve_https(
 
 
 class BodyLimit:
-    """Answers 413 to a body that is too large, before anything holds all of it in memory."""
+    """Refuses a body that is too large, or would be once it is parsed, before anything holds all
+    of it in memory."""
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self._app = app
@@ -76,14 +78,19 @@ class BodyLimit:
         if int(announced) > self._max_bytes:
             await problem(self._too_large(), 413)(scope, receive, send)
             return
-        seen = 0
+        seen = containers = 0
 
         async def counted() -> Message:
-            nonlocal seen
+            nonlocal seen, containers
             message = await receive()
-            seen += len(message.get("body", b""))
+            part = message.get("body", b"")
+            seen += len(part)
             if seen > self._max_bytes:
                 raise HTTPException(413, self._too_large().message)
+            containers += part.count(b"[") + part.count(b"{")
+            if containers > MAX_CONTAINERS:
+                said = f"the body has more than {MAX_CONTAINERS:,} lists and objects"
+                raise HTTPException(422, said)
             return message
 
         await self._app(scope, counted, send)

@@ -12,10 +12,10 @@ from uuid import UUID
 
 import msgspec
 import structlog
-from fastapi import Depends, FastAPI, Path, Query, Request, Response
+from fastapi import FastAPI, Path, Query, Request, Response
 
 from trace_platform.domain.errors import Unauthenticated
-from trace_platform.drivers.authenticate import bearer
+from trace_platform.drivers.authenticate import CALLER, OPEN, Guard, bearer, guard_routes
 from trace_platform.query import metrics
 from trace_platform.query.callers import Allowance, Caller, FindUser
 from trace_platform.query.service import QueryService
@@ -69,6 +69,7 @@ def create_app(
 
     app = FastAPI(title="Trace query", docs_url=None, redoc_url=None, lifespan=lifespan)
     problem.install(app)
+    guard_routes(app)
 
     async def find_caller(request: Request) -> Caller:
         found = find_user(bearer(request))
@@ -78,13 +79,19 @@ def create_app(
             )
         return allowance.user(found)
 
+    fetching = asyncio.Lock()
+
     async def read_token(request: Request) -> Caller:
-        # In a thread: a key that is not known yet is fetched.
-        return allowance.task(await asyncio.to_thread(tokens.read, bearer(request)))
+        token = bearer(request)
+        if tokens.knows(token):
+            return allowance.task(tokens.read(token))
+        # Its key may be fetched: in a thread, and in one only, whatever strangers name.
+        async with fetching:
+            return allowance.task(await asyncio.to_thread(tokens.read, token))
 
-    user, task = Depends(find_caller), Depends(read_token)
+    user, task = Guard(check=find_caller), Guard(check=read_token)
 
-    @app.get("/healthz")
+    @app.get("/healthz", dependencies=[OPEN])
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
@@ -100,7 +107,7 @@ def create_app(
     return app
 
 
-def _queries(app: FastAPI, service: QueryService, user: Any, task: Any) -> None:
+def _queries(app: FastAPI, service: QueryService, user: Guard, task: Guard) -> None:
     described: dict[int | str, dict[str, Any]] = {
         200: {
             "model": QueryResponse | QueryExport,
@@ -108,44 +115,48 @@ def _queries(app: FastAPI, service: QueryService, user: Any, task: Any) -> None:
         }
     }
 
-    @app.post("/v1/query", responses=described)
-    async def query(body: QueryRequest, request: Request, caller: Caller = user) -> Response:
+    @app.post("/v1/query", dependencies=[user], responses=described)
+    async def query(body: QueryRequest, request: Request, caller: Caller = CALLER) -> Response:
         return await _while_wanted(request, _answer(service, caller, body))
 
-    @app.post("/v1/task/query", responses=described)
-    async def task_query(body: QueryRequest, request: Request, caller: Caller = task) -> Response:
+    @app.post("/v1/task/query", dependencies=[task], responses=described)
+    async def task_query(body: QueryRequest, request: Request, caller: Caller = CALLER) -> Response:
         return await _while_wanted(request, _answer(service, caller, body))
 
-    @app.get("/v1/query")
-    async def running(caller: Caller = user) -> RunningQueries:
+    @app.get("/v1/query", dependencies=[user])
+    async def running(caller: Caller = CALLER) -> RunningQueries:
         return service.running.of(caller.name)
 
-    @app.delete("/v1/query/{query_id}", status_code=204)
-    async def cancel(query_id: UUID, caller: Caller = user) -> None:
+    @app.delete("/v1/query/{query_id}", dependencies=[user], status_code=204)
+    async def cancel(query_id: UUID, caller: Caller = CALLER) -> None:
         service.running.cancel(query_id, caller.name)
 
-    @app.delete("/v1/task/query/{query_id}", status_code=204)
-    async def task_cancel(query_id: UUID, caller: Caller = task) -> None:
+    @app.delete("/v1/task/query/{query_id}", dependencies=[task], status_code=204)
+    async def task_cancel(query_id: UUID, caller: Caller = CALLER) -> None:
         service.running.cancel(query_id, caller.name)
 
-    @app.get("/v1/queries")
+    @app.get("/v1/queries", dependencies=[user])
     async def history(
-        caller: Caller = user,
+        caller: Caller = CALLER,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> QueryHistory:
         return await service.sources.dispatcher.history(caller.name, limit)
 
 
-def _results(app: FastAPI, service: QueryService, path: str, who: Any) -> None:
-    @app.get(path + "/{query_id}/pages/{number}", responses={200: {"model": QueryPage}})
-    async def page(query_id: UUID, number: int, caller: Caller = who) -> Response:
+def _results(app: FastAPI, service: QueryService, path: str, who: Guard) -> None:
+    @app.get(
+        path + "/{query_id}/pages/{number}",
+        dependencies=[who],
+        responses={200: {"model": QueryPage}},
+    )
+    async def page(query_id: UUID, number: int, caller: Caller = CALLER) -> Response:
         spool = service.pages.find(caller.keeper, query_id, number)
         return _page(service, caller, {}, query_id, spool, number)
 
 
-def _exports(app: FastAPI, service: QueryService, user: Any) -> None:
-    @app.get("/v1/exports/{query_id}")
-    async def export(query_id: UUID, caller: Caller = user) -> Response:
+def _exports(app: FastAPI, service: QueryService, user: Guard) -> None:
+    @app.get("/v1/exports/{query_id}", dependencies=[user])
+    async def export(query_id: UUID, caller: Caller = CALLER) -> Response:
         stream, size = await asyncio.to_thread(service.exports.open, caller.keeper, query_id)
         headers = {"Content-Disposition": f'attachment; filename="{query_id}.parquet"'}
         parts = iter(lambda: stream.read(_READ_BYTES), b"")
@@ -153,7 +164,7 @@ def _exports(app: FastAPI, service: QueryService, user: Any) -> None:
         return service.answering.answer(caller, parts, size, media, headers, stream.close)
 
 
-def _datasets(app: FastAPI, service: QueryService, user: Any) -> None:
+def _datasets(app: FastAPI, service: QueryService, user: Guard) -> None:
     @app.get("/v1/datasets", dependencies=[user])
     async def datasets() -> DatasetList:
         return await service.sources.dispatcher.datasets()

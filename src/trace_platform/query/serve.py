@@ -25,6 +25,7 @@ from trace_platform.query.messages import Limits
 from trace_platform.query.metrics import Metrics
 from trace_platform.query.run_query import Sources
 from trace_platform.query.service import QueryService
+from trace_platform.wire.query import MAX_REQUEST_BYTES
 from trace_platform.wire.task_token import TokenVerifier
 
 
@@ -86,7 +87,7 @@ async def serve(
     tokens = TokenVerifier(_fetch_keys(places.dispatcher_url, places.ca))
     app = create_app(service, find_user, tokens, capacity.allowance)
     try:
-        await serve_https(app, listen, on_ready, service.running.stop)
+        await serve_https(app, listen, on_ready, service.running.stop, MAX_REQUEST_BYTES)
     finally:
         if connections is not None:
             connections.close()

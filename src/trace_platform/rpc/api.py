@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI, Response
 
-from trace_platform.drivers.authenticate import require
+from trace_platform.drivers.authenticate import OPEN, guard_routes, require
 from trace_platform.rpc import metrics as figures
 from trace_platform.rpc.metrics import Metrics
 from trace_platform.rpc.pool import Pool
@@ -35,9 +35,10 @@ def create_app(
 
     app = FastAPI(title="Trace RPC egress", docs_url=None, redoc_url=None, lifespan=lifespan)
     problem.install(app)
+    guard_routes(app)
     user = require(lambda: (user_token,), AUTHORIZATION)
 
-    @app.get("/healthz")
+    @app.get("/healthz", dependencies=[OPEN])
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 

@@ -6,3 +6,4 @@ AUTHORIZATION = "Authorization"
 WORKER_TOKEN = "X-Trace-Worker-Token"  # noqa: S105
 SERVICE_TOKEN = "X-Trace-Service-Token"  # noqa: S105
 TASK_CAPABILITY = "X-Trace-Task-Capability"
+WEBHOOK_SIGNATURE = "webhook-signature"

@@ -18,6 +18,8 @@ from trace_platform.wire.dataset import DatasetVersion as Generation
 MAX_ROWS = 1_000_000
 DEFAULT_ROWS = 1_000
 MAX_SQL_CHARS = 100_000
+# A statement has up to 12 bytes a character when it is sent as JSON.
+MAX_REQUEST_BYTES = 2 * 2**20
 # In one statement.
 MAX_DATASETS = 64
 

@@ -26,6 +26,7 @@ from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.loops import repeat
 from trace_platform.dispatcher.requeue_failed import requeue_failed
 from trace_platform.dispatcher.run_direct import run_direct
+from trace_platform.dispatcher.task_tokens import refuse_others
 from trace_platform.domain.fence import Fence
 from trace_platform.domain.runtimes import Runtime, Runtimes
 from trace_platform.drivers.http_invoker import HttpInvoker
@@ -134,7 +135,8 @@ async def test_a_function_gets_all_that_it_needs(calling: Driven, function: Func
     assert datetime.fromisoformat(call["lease_expires_at"]) == task["lease_expires_at"]
     assert task["lease_expires_at"] > datetime.now(UTC)
     own = Fence(task["id"], 1, task["lease_token"])
-    claims = calling.plane.me.grants.tokens.check(call["capability_token"], own)
+    claims = calling.plane.me.grants.tokens.read(call["capability_token"])
+    refuse_others(claims, own)
     assert claims.write_prefixes == [output["prefix"] for output in call["outputs"]]
     assert call["bundle_url"] is None
     assert call["job"] == {"dag_name": "fan", "name": "score"}

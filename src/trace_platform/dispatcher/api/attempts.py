@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-from fastapi import FastAPI, Header
+from fastapi import FastAPI
 
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.batches import Batches
 from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.dispatcher.publish_buffer import publish_buffer
 from trace_platform.dispatcher.record_events import record_events
+from trace_platform.dispatcher.task_tokens import refuse_others
 from trace_platform.domain.errors import TraceError
+from trace_platform.drivers.authenticate import CALLER
 from trace_platform.wire import task
-from trace_platform.wire.headers import TASK_CAPABILITY
+from trace_platform.wire.task_token import TaskClaims
 
 Answer = TypeVar("Answer")
-Token = Annotated[str, Header(alias=TASK_CAPABILITY)]
 
 
 def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> None:
     @app.post("/v1/task/heartbeat", summary="Keep the lease", **route("task", "task", 403, 409))
-    async def beat(body: task.HeartbeatRequest, token: Token) -> task.HeartbeatResponse:
-        me.grants.tokens.check(token, body.fence)
+    async def beat(
+        body: task.HeartbeatRequest, claims: TaskClaims = CALLER
+    ) -> task.HeartbeatResponse:
+        refuse_others(claims, body.fence)
         (answer,) = await batches.heartbeats([body])
         return _raised(answer)
 
@@ -31,8 +34,8 @@ def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
         summary="Emit events of the task's outputs",
         **route("task", "task", 403, 404, 409, 413),
     )
-    async def emit(body: task.EventsRequest, token: Token) -> task.Accepted:
-        me.grants.tokens.check(token, body.fence)
+    async def emit(body: task.EventsRequest, claims: TaskClaims = CALLER) -> task.Accepted:
+        refuse_others(claims, body.fence)
         accepted = await record_events(me.state, body, me.metrics.ranges_rewritten)
         me.wake.set()
         return task.Accepted(accepted=accepted)
@@ -42,8 +45,10 @@ def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
         summary="End the attempt, and commit its outputs",
         **route("task", "task", 403, 404, 409, 413),
     )
-    async def complete(body: task.CompleteRequest, token: Token) -> task.CompleteResponse:
-        me.grants.tokens.check(token, body.fence)
+    async def complete(
+        body: task.CompleteRequest, claims: TaskClaims = CALLER
+    ) -> task.CompleteResponse:
+        refuse_others(claims, body.fence)
         (answer,) = await batches.completions([body])
         me.wake.set()
         return _raised(answer)
@@ -53,8 +58,10 @@ def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
         summary="Hand over a batch for a buffered dataset",
         **route("task", "task", 403, 404, 409),
     )
-    async def publish(body: task.BufferPublishRequest, token: Token) -> task.BufferPublishResponse:
-        me.grants.tokens.check(token, body.fence)
+    async def publish(
+        body: task.BufferPublishRequest, claims: TaskClaims = CALLER
+    ) -> task.BufferPublishResponse:
+        refuse_others(claims, body.fence)
         accepted = await publish_buffer(me.state, me.grants.scratch_bucket, body)
         me.wake.set()
         return task.BufferPublishResponse(accepted=accepted)

@@ -21,6 +21,7 @@ from trace_platform.dispatcher.api import (
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.batches import Batches
 from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.drivers.authenticate import guard_routes
 from trace_platform.wire import problem
 
 
@@ -28,7 +29,8 @@ def create_app(me: Dispatcher) -> FastAPI:
     app = FastAPI(title="Trace Dispatcher", docs_url=None, redoc_url=None)
     problem.install(app)
     openapi.install(app)
-    route = Routes(me.secrets)
+    guard_routes(app)
+    route = Routes(me.secrets, me.grants.tokens)
     batches = Batches(me)
     workers.install(app, me, route, batches)
     attempts.install(app, me, route, batches)

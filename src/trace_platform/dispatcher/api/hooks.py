@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.dispatcher.receive_hook import Delivery, Receiving, receive_hook
+from trace_platform.wire.headers import WEBHOOK_SIGNATURE
 from trace_platform.wire.sources import HookResponse
 
 MAX_BODY_BYTES = 1_000_000
+# Deliveries at once. The others wait, unread: nobody knows yet who sent them.
+MAX_DELIVERIES = 64
 
 
 def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    room = asyncio.Semaphore(MAX_DELIVERIES)
     described = route("events", "webhook", 409, 413)
     described["openapi_extra"]["requestBody"] = {
         "required": True,
@@ -26,15 +32,16 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         same webhook-id again changes nothing."""
         receiving = Receiving(me.state, me.store, me.grants.bucket, me.org_id, me.secrets.named)
         headers = request.headers
-        delivery = Delivery(
-            dag_name,
-            job_name,
-            webhook_id=headers.get("webhook-id", ""),
-            timestamp=headers.get("webhook-timestamp", ""),
-            signatures=headers.get("webhook-signature", ""),
-            body=await _body(request),
-        )
-        accepted = await receive_hook(receiving, delivery)
+        async with room:
+            delivery = Delivery(
+                dag_name,
+                job_name,
+                webhook_id=headers.get("webhook-id", ""),
+                timestamp=headers.get("webhook-timestamp", ""),
+                signatures=headers.get(WEBHOOK_SIGNATURE, ""),
+                body=await _body(request),
+            )
+            accepted = await receive_hook(receiving, delivery)
         me.wake.set()
         return HookResponse(accepted=accepted)
 

@@ -7,7 +7,12 @@ from typing import Any, Literal
 from fastapi import FastAPI
 
 from trace_platform.wire.control import ProblemDetails
-from trace_platform.wire.headers import SERVICE_TOKEN, TASK_CAPABILITY, WORKER_TOKEN
+from trace_platform.wire.headers import (
+    SERVICE_TOKEN,
+    TASK_CAPABILITY,
+    WEBHOOK_SIGNATURE,
+    WORKER_TOKEN,
+)
 
 Secret = Literal["user", "worker", "service", "task", "webhook"]
 
@@ -38,7 +43,7 @@ _SECRETS: dict[Secret, dict[str, str]] = {
     "webhook": {
         "type": "apiKey",
         "in": "header",
-        "name": "webhook-signature",
+        "name": WEBHOOK_SIGNATURE,
         "description": "Whoever delivers to a webhook: a Standard Webhooks signature.",
     },
 }

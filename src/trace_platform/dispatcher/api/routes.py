@@ -4,24 +4,50 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastapi import Request
+
 from trace_platform.dispatcher.api.openapi import Secret, documented
 from trace_platform.dispatcher.dispatcher import Secrets
-from trace_platform.drivers.authenticate import require
-from trace_platform.wire.headers import AUTHORIZATION, SERVICE_TOKEN, WORKER_TOKEN
+from trace_platform.dispatcher.task_tokens import TaskTokens
+from trace_platform.domain.errors import Unauthenticated
+from trace_platform.drivers.authenticate import OPEN, Guard, require
+from trace_platform.wire.headers import (
+    AUTHORIZATION,
+    SERVICE_TOKEN,
+    TASK_CAPABILITY,
+    WEBHOOK_SIGNATURE,
+    WORKER_TOKEN,
+)
+from trace_platform.wire.task_token import TaskClaims
 
 
 class Routes:
     """`**route("datasets", "user", 404)`: a route of this group, for holders of this secret, that
-    may answer with these errors. A task's token is checked with its fence and a webhook's signature
-    with its body: by the route itself."""
+    may answer with these errors. The route itself holds a task's claims against the fence, and a
+    webhook's signature against the body."""
 
-    def __init__(self, secrets: Secrets) -> None:
-        self._checks = {
+    def __init__(self, secrets: Secrets, tokens: TaskTokens) -> None:
+        self._guards: dict[Secret | None, Guard] = {
             "user": require(lambda: (secrets.user_token,), AUTHORIZATION),
             "worker": require(secrets.worker_tokens, WORKER_TOKEN),
             "service": require(lambda: (secrets.service_token,), SERVICE_TOKEN),
+            "task": _capability(tokens),
+            "webhook": Guard(check=_signed),
+            None: OPEN,
         }
 
     def __call__(self, tag: str, who: Secret | None, *statuses: int) -> dict[str, Any]:
-        checks = [self._checks[who]] if who in self._checks else []
-        return {"dependencies": checks, **documented(tag, who, *statuses)}
+        return {"dependencies": [self._guards[who]], **documented(tag, who, *statuses)}
+
+
+def _capability(tokens: TaskTokens) -> Guard:
+    async def check(request: Request) -> TaskClaims:
+        return tokens.read(request.headers.get(TASK_CAPABILITY, ""))
+
+    return Guard(check=check)
+
+
+async def _signed(request: Request) -> None:
+    """That there is a signature; whether it is right only the body tells."""
+    if not request.headers.get(WEBHOOK_SIGNATURE):
+        raise Unauthenticated("the delivery is not signed for this address")
