@@ -91,7 +91,7 @@ def children_of(service: QueryService) -> set[psutil.Process]:
 def settled_children(service: QueryService, eventually: Any) -> set[psutil.Process]:
     """One of them stands ready. Those that earlier tests had killed are replaced by now."""
     run_query(service.home, "select 1")
-    eventually(lambda: len(children_of(service)) == 2, "all children are there")
+    eventually(lambda: len(children_of(service)) == 3, "all children are there")
     return children_of(service)
 
 

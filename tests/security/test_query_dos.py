@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,8 @@ import msgspec
 import psutil
 import pytest
 
+from tests.support.query_service import QueryService, query_service
+from trace_platform.app.query_users import QueryUsers
 from trace_platform.domain.errors import InvalidQuery, TraceError
 from trace_platform.query.children import Child, ChildPool
 from trace_platform.query.messages import Limits, Run
@@ -25,6 +28,8 @@ LIMITS = Limits(timeout_s=2.0, memory_mb=256, spill_mb=128, hot_mb=32, threads=2
 # A child is killed after the time-out and its grace, which keeps the promise. The rest is for a
 # machine that is busy with something else.
 DEADLINE_S = LIMITS.timeout_s + LIMITS.grace_s + 10.0
+# For a short query of somebody else: a second or two, and the rest as above.
+SHORT_S = 8.0
 MIB = 1 << 20
 # A warm child, and what a query may have: its memory, half of it again for what DuckDB does not
 # count, and rows from Postgres.
@@ -274,3 +279,60 @@ def test_leaving_in_the_middle_kills_the_child(pool: ChildPool, loop: asyncio.Ru
         return process
 
     assert not loop.run(scenario()).is_running()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryService]:
+    """Two at once, as by default, and a statement may take longer than anybody waits."""
+    config = "[query]\nmemory_mb = 256\nthreads = 1\ntimeout_seconds = 120\n"
+    with query_service(tmp_path_factory.mktemp("home"), config) as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", ["endless range", "deaf function"])
+def test_slow_queries_of_other_users_keep_nobody_from_a_short_one(
+    service: QueryService, eventually: Callable[..., None], name: str
+) -> None:
+    users = QueryUsers(service.home)
+    tokens = [users.add(f"greedy{n}-{name.split()[0]}") for n in range(2)]
+    asking = [
+        threading.Thread(target=_ask_until_stopped, args=(service, token, SLOW[name]))
+        for token in tokens
+        for _ in range(8)
+    ]
+    for thread in asking:
+        thread.start()
+    try:
+        for token in tokens:
+            eventually(lambda of=token: len(_running(service, of)) >= 7, "they are under way")
+        with service.client() as owner:
+            for n in range(10):
+                began = time.monotonic()
+                answer = owner.post("/v1/query", json={"sql": f"select {n}"})
+                assert (answer.status_code, answer.json().get("rows")) == (200, [[n]])
+                assert time.monotonic() - began < SHORT_S
+        assert all(_running(service, token) for token in tokens), "they are still under way"
+    finally:
+        for token in tokens:
+            _stop_all(service, token)
+        for thread in asking:
+            thread.join(60)
+
+
+def _ask_until_stopped(service: QueryService, token: str, sql: str) -> None:
+    """Whoever is told to come back does so at once."""
+    with service.client(token=token) as client:
+        while client.post("/v1/query", json={"sql": sql}).status_code == 429:
+            pass
+
+
+def _running(service: QueryService, token: str) -> list[str]:
+    with service.client(token=token) as client:
+        return [each["query_id"] for each in client.get("/v1/query").json()["queries"]]
+
+
+def _stop_all(service: QueryService, token: str) -> None:
+    with service.client(token=token) as client:
+        while waiting := _running(service, token):
+            for query_id in waiting:
+                client.delete(f"/v1/query/{query_id}")

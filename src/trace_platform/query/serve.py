@@ -66,11 +66,12 @@ async def serve(
     places.scratch.mkdir(parents=True, exist_ok=True)
     dispatcher = DispatcherClient(places.dispatcher_url, service_token, places.ca)
     admission = Admission(capacity.concurrency, capacity.max_waiting, capacity.per_caller)
-    connections = KeptConnections(places.data, keep=capacity.concurrency) if places.data else None
+    at_once = capacity.concurrency + 1  # with the quick one
+    connections = KeptConnections(places.data, keep=at_once) if places.data else None
     service = QueryService(
         # One more than run at once: it stands ready while another opens its next database.
         pool=ChildPool(
-            capacity.concurrency + 1,
+            at_once + 1,
             capacity.limits,
             readable=places.readable,
             scratch=places.scratch,

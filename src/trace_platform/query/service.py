@@ -7,8 +7,9 @@ import hashlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -44,6 +45,9 @@ from trace_platform.wire.query import (
 )
 
 log = structlog.get_logger()
+
+# How long a query may have the quick place, and until it is made to leave.
+QUICK_S, _QUICK_GRACE_S = 1.0, 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +88,45 @@ class QueryService:
             raise
 
     async def _run(self, asked: _Asked, spool: Spool) -> Done:
-        async with (
-            self.admission.place(asked.caller.name, is_task=asked.caller.kind == "task"),
-            self._deadline(asked.caller.timeout_s),
-            self.pool.borrowed() as child,
-        ):
-            asked.relations = await resolved(child, asked.request, asked.caller, self.sources)
+        caller = asked.caller
+        is_task = caller.kind == "task"
+        place = partial(self.admission.place, caller.name, is_task=is_task)
+        # Nobody sits before a task's screen.
+        async with place(may_be_quick=not is_task) as is_quick:
+            if not is_quick:
+                return await self._run_as(caller, asked, spool, self.pool.limits.grace_s)
+            done = await self._run_quickly(asked, spool)
+        if done is not None:
+            return done
+        spool.clear()
+        async with place():
+            return await self._run_as(caller, asked, spool, self.pool.limits.grace_s)
+
+    async def _run_quickly(self, asked: _Asked, spool: Spool) -> Done | None:
+        """None when it takes longer, and has to begin again where it may."""
+        hurried = replace(asked.caller, timeout_s=min(QUICK_S, asked.caller.timeout_s))
+        try:
+            return await self._run_as(hurried, asked, spool, _QUICK_GRACE_S)
+        except QueryTooLarge as error:
+            if "timeout_s" not in error.facts:
+                raise
+            return None
+
+    async def _run_as(self, caller: Caller, asked: _Asked, spool: Spool, grace_s: float) -> Done:
+        # The time of the query: it does not count how long another's child takes to be replaced.
+        async with self.pool.borrowed() as child, self._deadline(caller.timeout_s, grace_s):
+            asked.relations = await resolved(child, asked.request, caller, self.sources)
             done = await run_query(
-                child, asked.request, asked.caller, asked.relations, self.sources, spool
+                child, asked.request, caller, asked.relations, self.sources, spool
             )
             asked.masked = done.masked
             return done
 
     @asynccontextmanager
-    async def _deadline(self, timeout_s: float) -> AsyncIterator[None]:
+    async def _deadline(self, timeout_s: float, grace_s: float) -> AsyncIterator[None]:
         """One for all of it: a child that is busy beyond is killed."""
         try:
-            async with asyncio.timeout(timeout_s + self.pool.limits.grace_s):
+            async with asyncio.timeout(timeout_s + grace_s):
                 yield
         except TimeoutError:
             raise timed_out(timeout_s) from None

@@ -72,5 +72,11 @@ class Spool:
             digest.update(part)
         return digest.hexdigest()
 
+    def clear(self) -> None:
+        """As if nothing had been written."""
+        self._file.seek(0)
+        self._file.truncate()
+        self._ends.clear()
+
     def close(self) -> None:
         self._file.close()
