@@ -137,8 +137,15 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
 @pytest.fixture
 def state_dsns(postgres: PostgresServer) -> Iterator[StateDsns]:
     """Connection strings to a state database of this test's own, migrated and empty."""
-    with _clone(postgres, databases.STATE) as name:
-        yield StateDsns(*(postgres.dsn(role, name) for role in databases.STATE.roles))
+    with _state(postgres) as dsns:
+        yield dsns
+
+
+@pytest.fixture(scope="module")
+def module_state_dsns(postgres: PostgresServer) -> Iterator[StateDsns]:
+    """The same of a module's own."""
+    with _state(postgres) as dsns:
+        yield dsns
 
 
 @pytest.fixture(scope="session")
@@ -153,6 +160,12 @@ def data_dsns(postgres: PostgresServer) -> Iterator[DataDsns]:
     """Connection strings to a data database of this test's own, migrated and empty."""
     with _clone(postgres, databases.DATA) as name:
         yield DataDsns(*(postgres.dsn(role, name) for role in databases.DATA.roles))
+
+
+@contextmanager
+def _state(postgres: PostgresServer) -> Iterator[StateDsns]:
+    with _clone(postgres, databases.STATE) as name:
+        yield StateDsns(*(postgres.dsn(role, name) for role in databases.STATE.roles))
 
 
 @contextmanager

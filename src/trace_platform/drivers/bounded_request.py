@@ -28,9 +28,10 @@ class BoundedRequest(HttpToolsProtocol):
     """Ends a connection whose next request has a head that is too large, or does not arrive."""
 
     _head_bytes: int | None = 0  # None while a request's body arrives
-    _head_fields = 0
     _body_bytes = 0
     _body_since = 0.0
+    # Received since the last byte of the body: what stands around its chunks, and fields behind it.
+    _frame_bytes = 0
     # For the head, the body, or what is left of it: one of them is waited for.
     _too_late: asyncio.TimerHandle | None = None
 
@@ -44,7 +45,7 @@ class BoundedRequest(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._head_bytes is None:
-            self._body_bytes += len(data)
+            self._frame_bytes += len(data)
         else:
             self._head_bytes += len(data)
         super().data_received(data)
@@ -62,9 +63,13 @@ class BoundedRequest(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._stop_waiting()
         self._head_bytes = None
-        self._head_fields = len(self.headers)
-        self._body_bytes = 0
+        self._body_bytes = self._frame_bytes = 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        self._frame_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -83,9 +88,8 @@ class BoundedRequest(HttpToolsProtocol):
         self._wait(HEAD_S, self._refuse_head, b"408 Request Timeout")
 
     def _watch_body(self) -> None:
-        if len(self.headers) > self._head_fields:
-            # Nobody reads fields behind a body, which would be kept however many there are.
-            self._refuse_body(b"400 Bad Request")
+        if self._frame_bytes > MAX_HEAD_BYTES:
+            self._refuse_body(b"431 Request Header Fields Too Large")
         elif self._too_late is None:
             self._wait_for_body()
 

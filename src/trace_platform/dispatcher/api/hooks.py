@@ -6,6 +6,7 @@ import asyncio
 
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.dispatcher import Dispatcher
@@ -49,9 +50,12 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
 async def _body(request: Request) -> bytes:
     """No more of it is held than is allowed."""
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > MAX_BODY_BYTES:
-            raise HTTPException(413, f"the body is larger than {MAX_BODY_BYTES:,} bytes")
-        parts.append(part)
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > MAX_BODY_BYTES:
+                raise HTTPException(413, f"the body is larger than {MAX_BODY_BYTES:,} bytes")
+            parts.append(part)
+    except ClientDisconnect:
+        raise HTTPException(400, "the body does not arrive") from None
     return b"".join(parts)
