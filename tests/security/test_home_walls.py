@@ -29,7 +29,7 @@ from structlog.testing import capture_logs
 from tests.support.own_port import own_port
 from tests.support.stack import trace, wait_for
 from trace_platform.app import doctor
-from trace_platform.app.close_home import close_home
+from trace_platform.app.close_home import close_home, private_files
 from trace_platform.app.control import stop_instance
 from trace_platform.app.home import Home
 from trace_platform.app.instance import open_instance
@@ -41,6 +41,7 @@ from trace_platform.domain.accounts import HOME_GROUP, POSTGRES, QUERY
 from trace_platform.domain.errors import SetupError
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
 from trace_platform.drivers.lite.file_lock import locked
+from trace_platform.query import hot_rows
 from trace_platform.query.children import ChildPool
 from trace_platform.query.messages import Limits
 
@@ -115,7 +116,7 @@ for path in json.load(sys.stdin):
 
 def reached_by(home: Home, uid: int, *groups: int) -> set[str]:
     paths = [str(home.root), *map(str, home.root.rglob("*"))]
-    assert len(paths) > 10
+    assert len(paths) > 5
     command = ["/usr/bin/env", "python3", "-I", "-S", "-c", _STRANGER, str(uid), *map(str, groups)]
     done = subprocess.run(command, input=json.dumps(paths), capture_output=True, text=True)
     assert not done.returncode, done.stderr
@@ -172,6 +173,19 @@ def test_a_query_reads_datasets_and_nothing_else(home: Home) -> None:
     assert reached_by(home, QUERY, QUERY, HOME_GROUP) == {str(rows)} | passed
     with pytest.raises(subprocess.CalledProcessError):
         _as_user(QUERY, f"open({str(rows)!r}, 'ab')")
+
+
+@needs_root
+def test_rows_that_the_service_brings_are_the_query_processs_own(home: Home) -> None:
+    close_home(home, BUCKET)
+    scratch = Path(tempfile.mkdtemp(dir=home.query))
+    os.chown(scratch, QUERY, QUERY)
+    rows = scratch / "hot.arrow"
+    with private_files(), hot_rows._new_file(rows) as file:
+        file.write(b"rows")
+    _as_user(QUERY, f"assert open({str(rows)!r}).read() == 'rows'")
+    assert stat.S_IMODE(rows.stat().st_mode) == 0o600
+    _nobody_else_gets_in(home)
 
 
 def _as_user(uid: int, code: str) -> None:
