@@ -462,6 +462,14 @@ def test_down_leaves_alone_who_has_the_pid_of_a_supervisor_that_crashed(home: Ho
         bystander.kill()
 
 
+def test_a_supervisor_of_the_version_before_is_known_by_its_lock(home: Home) -> None:
+    """It wrote its pid alone: an upgrade finds it running."""
+    lock = home.run / "supervisor.lock"
+    with held(lock) as holder:
+        lock.write_text(str(holder))
+        assert supervisor_pid(home) == holder
+
+
 # --- The registry of ports, which is in a folder of everybody's
 
 

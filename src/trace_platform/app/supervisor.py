@@ -19,7 +19,7 @@ from trace_platform.app.instance import check_port
 from trace_platform.app.process import Keeper, ProcessSpec, Progress, Report
 from trace_platform.app.process_record import end_leftovers, start_ticks
 from trace_platform.domain.errors import Conflict, SetupError
-from trace_platform.drivers.lite.file_lock import held_too_long
+from trace_platform.drivers.lite.file_lock import held_too_long, holder_of
 
 log = structlog.get_logger(__name__)
 
@@ -182,10 +182,12 @@ def _living_supervisor(path: Path) -> int | None:
     """Who wrote the file. It is empty for the moment between taking the lock and writing, and what
     a killed supervisor wrote stays, whoever takes the lock after it."""
     try:
-        pid, ticks = map(int, path.read_text().split())
+        pid, *started = map(int, path.read_text().split())
     except (OSError, ValueError):
         return None
-    return pid if start_ticks(pid) == ticks else None
+    if not started:  # by a version that wrote its pid alone
+        return pid if holder_of(path) == pid else None
+    return pid if start_ticks(pid) == started[0] else None
 
 
 def _try_lock(path: Path) -> TextIO | None:
