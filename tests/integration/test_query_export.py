@@ -34,6 +34,7 @@ from trace_platform.domain.prefix import attempt_prefix
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.lite.pem_signer import PemSigner
 from trace_platform.drivers.query_endpoint import QueryEndpoint
+from trace_platform.operators import query_export
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.query_export import Config, QueryExport
 from trace_platform.operators.spark.session import SparkRuntime
@@ -402,6 +403,27 @@ def test_a_busy_service_is_asked_again_when_it_says(
     }
     log: Any = task.log
     assert [facts["code"] for _, facts in log.lines] == ["too_many_queries", "unavailable"]
+
+
+def test_a_token_whose_key_is_not_known_yet_is_shown_again(
+    served: Callable[..., Scripted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_export, "_PAUSE_S", 0.01)
+    refused = problem(401, "unauthenticated")
+    server = served(refused, refused, answer(stream_of(ROWS)))
+    assert QueryExport().run(task_of(server.url, tmp_path)).outputs[0].row_count == 10
+    assert len(server.asked) == 3
+
+
+def test_a_token_that_stays_unknown_leaves_it_to_the_next_attempt(
+    served: Callable[..., Scripted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_export, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(query_export, "_UNKNOWN_S", 0.0)
+    server = served(problem(401, "unauthenticated"))
+    with pytest.raises(Unavailable, match="does not accept the task's token") as caught:
+        QueryExport().run(task_of(server.url, tmp_path))
+    assert caught.value.retryable
 
 
 def test_waiting_ends_with_the_task(served: Callable[..., Scripted], tmp_path: Path) -> None:

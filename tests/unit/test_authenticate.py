@@ -1,0 +1,89 @@
+"""A route says who may call it, or there is no route."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+
+from trace_platform.domain.errors import SetupError, Unauthenticated
+from trace_platform.drivers.authenticate import CALLER, OPEN, Guard, guard_routes
+from trace_platform.wire import problem
+
+
+async def answered(body: dict[str, Any], caller: str = CALLER) -> dict[str, Any]:
+    return {"caller": caller, "body": body}
+
+
+async def told() -> str:
+    return "hello"
+
+
+async def known(request: Request) -> str:
+    name = request.headers.get("x-name")
+    if not name:
+        raise Unauthenticated("who are you?")
+    return name
+
+
+@pytest.fixture
+def app() -> FastAPI:
+    app = FastAPI()
+    problem.install(app)
+    guard_routes(app)
+    return app
+
+
+def test_a_route_without_a_guard_cannot_be_made(app: FastAPI) -> None:
+    for guards in ([], [OPEN, Guard(check=known)]):
+        with pytest.raises(SetupError, match="/somewhere does not say who may call it"):
+            app.get("/somewhere", dependencies=guards)(told)
+
+
+def test_an_open_route_that_takes_a_body_cannot_be_made(app: FastAPI) -> None:
+    app.get("/somewhere", dependencies=[OPEN])(told)
+    with pytest.raises(SetupError, match="/somewhere reads a body from anybody"):
+        app.post("/somewhere", dependencies=[OPEN])(answered)
+
+
+def test_a_guard_on_an_app_that_asks_none_opens_nothing() -> None:
+    with pytest.raises(AssertionError):
+        FastAPI().get("/somewhere", dependencies=[Guard(check=known)])(told)
+
+
+@pytest.mark.parametrize(("name", "status"), [("", 401), ("ann", 200)])
+def test_the_guard_is_asked_before_the_body_is_read(app: FastAPI, name: str, status: int) -> None:
+    app.post("/somewhere", dependencies=[Guard(check=known)])(answered)
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/somewhere",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json"), (b"x-name", name.encode())],
+    }
+    reads, sent = [], []
+
+    async def receive() -> dict[str, Any]:
+        reads.append(1)
+        return {"type": "http.request", "body": b'{"a": 1}', "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == status
+    assert bool(reads) is (status == 200)
+
+
+def test_a_route_learns_who_its_guard_found(app: FastAPI) -> None:
+    app.post("/somewhere", dependencies=[Guard(check=known)])(answered)
+
+    async def scenario() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://here") as http:
+            return await http.post("/somewhere", json={"a": 1}, headers={"X-Name": "ann"})
+
+    assert asyncio.run(scenario()).json() == {"caller": "ann", "body": {"a": 1}}
