@@ -91,9 +91,10 @@ class SparkCluster:
         return found
 
     def pids(self) -> list[int]:
-        """Of all that it runs: daemons, executors, their Python workers."""
+        """Of all that it runs: daemons, executors, their Python workers. What has ended has no
+        command line any more."""
         daemons = [each.process.pid for each in (self.master, *self.workers)]
-        return [pid for daemon in daemons for pid in _session(daemon)]
+        return [pid for daemon in daemons for pid in _session(daemon) if _command(pid)]
 
     def executors(self) -> list[int]:
         """Pids of the executors that run."""
