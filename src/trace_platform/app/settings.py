@@ -113,7 +113,7 @@ class DispatcherSettings(_Section):
 
 class QuerySettings(_Section):
     # Queries at once, each in a process of its own, and how many more may wait.
-    concurrency: int = Field(default=2, ge=1, le=256)
+    concurrency: int = Field(default=3, ge=1, le=256)
     max_waiting: int = Field(default=16, ge=0, le=10_000)
     # Running or waiting, of one user.
     per_user: int = Field(default=8, ge=1, le=10_000)
