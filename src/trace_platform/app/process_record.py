@@ -109,6 +109,8 @@ def kill_session(home: Home, leader: int, also: Iterable[psutil.Process] = ()) -
             return
         _send(members, signal.SIGKILL)
         _wait_gone(members, 0.5)
+        # One that is dying has no environment any more by which it is known.
+        also = members
 
 
 def _send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:

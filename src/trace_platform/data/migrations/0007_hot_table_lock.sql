@@ -1,6 +1,6 @@
 -- Whoever makes a hot table takes turns by a lock that only the owner's functions can take: an advisory
 -- lock could be taken, and kept, by every role that may connect.
-CREATE TABLE hot_table_making ();
+CREATE TABLE IF NOT EXISTS hot_table_making ();
 REVOKE ALL ON hot_table_making FROM trace_data_writer, trace_query;
 DO $$
 BEGIN
