@@ -45,7 +45,9 @@ async def _length(request: Request) -> PlainTextResponse:
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[Client]:
-    config = uvicorn.Config(Starlette(routes=[Route("/", _length, methods=["POST"])]))
+    app = Starlette(routes=[Route("/", _length, methods=["POST"])])
+    # Else it would set up logging for all tests that follow in this process.
+    config = uvicorn.Config(app, log_config=None)
     state = ServerState()
     server = await asyncio.get_running_loop().create_server(
         lambda: BoundedRequest(config=config, server_state=state, app_state={}), "127.0.0.1", 0
