@@ -16,7 +16,7 @@ from pathlib import Path
 from trace_platform.app.home import CONTENT, Home
 from trace_platform.domain.accounts import HOME_GROUP, QUERY
 
-OWN_GROUPS = (HOME_GROUP, QUERY)
+_OWN_GROUPS = (HOME_GROUP, QUERY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def open_places(home: Home) -> list[Path]:
     if not home.root.is_dir():
         return []
     places = [home.root, *_parts(home)] if _is_nothing_else(home) else _parts(home)
-    return [path for path in places if _lets_in(_real(path).lstat())]
+    return [path for path in places if lets_in(_real(path).lstat())]
 
 
 @contextmanager
@@ -86,8 +86,10 @@ def set_umask(*, writes_datasets: bool) -> None:
     os.umask(0o027 if writes_datasets and os.geteuid() == 0 else 0o077)
 
 
-def _lets_in(found: os.stat_result) -> bool:
-    others = 0o007 if found.st_gid in OWN_GROUPS else 0o077
+def lets_in(found: os.stat_result) -> bool:
+    """Whether others may read, write or enter it. Groups of our own hold nobody but Postgres and
+    the processes of queries."""
+    others = 0o007 if found.st_gid in _OWN_GROUPS else 0o077
     return not stat.S_ISLNK(found.st_mode) and bool(found.st_mode & others)
 
 

@@ -39,8 +39,3 @@ async def route_invalidations(tx: Tx) -> bool:
 async def relieve_pressure(tx: Tx) -> bool:
     """Whether it is this transaction's turn: others do nothing until it ends."""
     return bool(await _sql.take_if_free(tx, name="relieve_pressure"))
-
-
-async def wait_at_most(tx: Tx, seconds: float) -> None:
-    """For a lock in this transaction; then psycopg.errors.LockNotAvailable."""
-    await _sql.wait_at_most(tx, milliseconds=round(seconds * 1000))

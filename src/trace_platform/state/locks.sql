@@ -15,6 +15,3 @@ SELECT FROM orgs WHERE id = :org_id FOR NO KEY UPDATE;
 
 -- name: take_if_free$
 SELECT locks.take_if_free(:name);
-
--- name: wait_at_most!
-SELECT set_config('lock_timeout', :milliseconds || 'ms', true);

@@ -27,8 +27,6 @@ from trace_platform.drivers.lite.embedded_postgres import ADMIN
 STRANGER = 64_999
 _WHO = "stranger"
 _TIMEOUT_S = 3.0
-# The newest of a home with many files.
-_MOST_FILES = 20_000
 _OF_PROCESSES = ("environ", "mem", "maps", "fd", "cwd", "root", "io", "stack")
 # What everybody may ask, and nothing secret is answered.
 _FOR_ALL = {"/healthz", "/internal/jwks/task", "/openapi.json"}
@@ -92,7 +90,7 @@ def _known(home: Home) -> _Known:
         if path.is_file() and path.stat().st_size < 10_000
     ]
     return _Known(
-        [*paths[:_MOST_FILES], *sockets],
+        [*paths, *sockets],
         processes,
         sorted(set(_listening(processes))),
         [secret for secret in secrets if len(secret) >= 16],
@@ -125,7 +123,7 @@ def _all(known: _Known) -> Iterator[Attempt]:
 
 
 def _file(path: Path) -> Iterator[Attempt]:
-    if path.is_socket() if _reached(path) else False:
+    if _is_socket(path):
         yield _connected(path)
         return
     for what, flags in (("read", os.O_RDONLY), ("write", os.O_WRONLY)):
@@ -139,12 +137,11 @@ def _file(path: Path) -> Iterator[Attempt]:
         yield Attempt(_WHO, f"{what} {path}", f"opened{locked}")
 
 
-def _reached(path: Path) -> bool:
+def _is_socket(path: Path) -> bool:
     try:
-        path.lstat()
+        return path.is_socket()
     except OSError:
-        return False
-    return True
+        return False  # what cannot even be looked at
 
 
 def _locked(handle: int) -> str:

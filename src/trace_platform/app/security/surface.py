@@ -18,12 +18,11 @@ import psutil
 import psycopg
 from psycopg.rows import dict_row
 
-from trace_platform.app.close_home import OWN_GROUPS
+from trace_platform.app.close_home import lets_in
 from trace_platform.app.home import Home
 from trace_platform.app.security.instance_processes import instance_processes
 
 _RIGHTS = Path(__file__).with_name("rights.sql")
-_OF_OTHERS, _OF_GROUP = stat.S_IRWXO, stat.S_IRWXG
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,29 +65,26 @@ def ports(home: Home) -> list[Port]:
 
 def modes(home: Home) -> list[Mode]:
     """Of the home and what is directly in it."""
-    inside = sorted(path for path in home.root.iterdir())
+    inside = sorted(home.root.iterdir())
     return [_mode(home.root, "."), *(_mode(path, path.name) for path in inside)]
 
 
 def open_paths(home: Home) -> Iterator[Path]:
     """What others can read, write or enter. What lies in a folder that keeps them out is not."""
-    if not _lets_in(home.root):
+    if not _is_open(home.root):
         return
     yield home.root
     for folder, inside, files in os.walk(home.root):
-        inside[:] = [name for name in inside if _lets_in(Path(folder, name))]
+        inside[:] = [name for name in inside if _is_open(Path(folder, name))]
         yield from (Path(folder, name) for name in inside)
-        yield from (path for name in files if _lets_in(path := Path(folder, name)))
+        yield from (path for name in files if _is_open(path := Path(folder, name)))
 
 
-def _lets_in(path: Path) -> bool:
+def _is_open(path: Path) -> bool:
     try:
-        found = path.lstat()
+        return lets_in(path.lstat())
     except OSError:
         return False  # it went meanwhile
-    # Groups of our own hold nobody but Postgres and the processes of queries.
-    closed = _OF_OTHERS if found.st_gid in OWN_GROUPS else _OF_OTHERS | _OF_GROUP
-    return not stat.S_ISLNK(found.st_mode) and bool(found.st_mode & closed)
 
 
 def _mode(path: Path, name: str) -> Mode:
