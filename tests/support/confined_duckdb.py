@@ -22,7 +22,7 @@ def main() -> None:
     ground = SimpleNamespace(**json.loads(ground_json))
     if how == "confined":
         confine.confine(ground.readable, ground.scratch)
-        confine.limit_files(64)
+        confine.limit_files(8)
     import duckdb
 
     confine.limit_memory(1024)

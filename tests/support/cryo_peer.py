@@ -14,13 +14,16 @@ from bench.ingest import CRYO
 from bench.peers import PeerUnavailable, python_of
 from trace_platform.operators.evm.schema import TABLES
 
+# cryo's own threads live on after `freeze` and crash an interpreter that finalises under them
+# (6 of 160 runs on a busy machine), so it leaves without.
 _FREEZE = """
-import sys, cryo
+import os, sys, cryo
 url, out, start, end, *tables = sys.argv[1:]
 cryo.freeze(
     tables,
     blocks=[f"{start}:{end}"], rpc=url, output_dir=out, hex=False, verbose=False,
 )
+os._exit(0)
 """
 
 
