@@ -15,6 +15,8 @@ from tests.support.judge.world import BLOCKS
 
 _CELL = 10
 _LONGEST = 18
+# How many of the histories have a race in them.
+_RACES = 0.5
 Args = tuple[int, ...]
 
 
@@ -140,6 +142,8 @@ KINDS: dict[str, Kind] = {
 _BEGINNINGS = ("trigger", "trigger_wide", "trigger_odd", "write")
 _STARTS = {"claim", "run_job"}
 _ENDS = {"finish", "finish_twice", "fail", "fail_for_good", "split", "die"}
+# What changes under attempts that are held.
+_CHANGES = {"reorg", "reorg_beyond", "invalidate", "mend", "write", "deploy"}
 _ONLY_WRITERS = {"write"}
 _NOT_WRITERS = {"trigger", "trigger_wide", "trigger_odd", "reorg", "reorg_beyond", "mend"}
 
@@ -160,7 +164,24 @@ def generate(shape: Shape, seed: int, kinds: Sequence[str]) -> History:
     rng = random.Random(f"{shape.name}/{seed}")
     weights = [KINDS[kind].weight for kind in kinds]
     drawn = rng.choices(kinds, weights, k=rng.randint(3, _LONGEST))
-    return tuple(Action(kind, KINDS[kind].args(rng)) for kind in _sensible(rng, drawn, kinds))
+    actions = [Action(kind, KINDS[kind].args(rng)) for kind in _sensible(rng, drawn, kinds)]
+    changes = [kind for kind in kinds if kind in _CHANGES]
+    if changes and rng.random() < _RACES:
+        place = rng.randint(1, len(actions))
+        race = _race(rng, rng.choice(changes))
+        actions[place:place] = [action for action in race if action.kind in kinds]
+    return tuple(actions)
+
+
+def _race(rng: random.Random, change: str) -> Iterator[Action]:
+    """A change under attempts that have read, and its own attempt beside them: they end in any
+    order. Chance alone seldom puts these steps one behind the other."""
+    yield Action("claim", (8, 1))
+    yield Action(change, KINDS[change].args(rng))
+    yield Action("route_invalidations")
+    yield Action("claim", (8, rng.randrange(2)))
+    for _ in range(rng.randint(2, 4)):
+        yield Action("finish", _one(rng))
 
 
 def _sensible(rng: random.Random, drawn: Sequence[str], kinds: Sequence[str]) -> Iterator[str]:
