@@ -45,7 +45,7 @@ async def advance_held(tx: Tx, backfill_id: UUID) -> bool:
         # Its tasks are superseded: they commit nothing any more.
         return await _end(tx, backfill, "Canceled", "a deploy took the place of what it filled")
     # While a rebuild is under way, what would be made now would give way soon.
-    if backfill["status"] == "Paused" or backfill["held"]:
+    if backfill["status"] == "Paused" or backfill["rebuilt"]:
         return False
     given = await _top_up(tx, backfill)
     if given or backfill["done_events"] < backfill["inputs"]:

@@ -50,7 +50,7 @@ async def find_due(tx: Tx, org_id: UUID, asked: BackfillRange) -> Due:
         raise AssertionError("it says which jobs there are")
     if job["activation"] == "source":
         raise _is_source(job, asked)
-    if job["held"]:
+    if job["rebuilt"]:
         raise DeployInProgress(
             f"{asked.dag_name}.{asked.job_name} is being rebuilt by a deploy",
             hint=f"wait for it: trace deploys {asked.dag_name}",

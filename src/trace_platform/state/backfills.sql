@@ -1,8 +1,7 @@
 -- name: target^
 -- The deployed job, where its data lives, and whether a rebuild of it is under way.
 SELECT j.*, v.generation_id,
-       EXISTS (SELECT FROM subscriptions s
-                WHERE s.generation_id = v.generation_id AND s.held) AS held
+       EXISTS (SELECT FROM rebuilds r WHERE r.generation_id = v.generation_id) AS rebuilt
   FROM active_dags a
   JOIN dag_version_jobs v ON v.dag_version_id = a.dag_version_id
   JOIN jobs j ON j.id = v.job_id
@@ -57,8 +56,7 @@ SELECT b.id, b.status, b.generation_id, b.force, b.max_in_flight, b.done_events,
        cardinality(b.event_ids) AS inputs, b.dag_name, b.job_name,
        (SELECT s.job_id FROM subscriptions s WHERE s.generation_id = b.generation_id LIMIT 1)
            AS job_id,
-       EXISTS (SELECT FROM subscriptions s
-                WHERE s.generation_id = b.generation_id AND s.held) AS held
+       EXISTS (SELECT FROM rebuilds r WHERE r.generation_id = b.generation_id) AS rebuilt
   FROM backfills b
  WHERE b.id = :id AND b.status IN ('Running', 'Paused')
    FOR UPDATE SKIP LOCKED;

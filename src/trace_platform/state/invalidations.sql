@@ -27,8 +27,8 @@ WITH chosen AS MATERIALIZED (
     SELECT DISTINCT d.dataset_version FROM data_invalidations d
      WHERE d.routed_at IS NULL
        AND (d.remade OR NOT EXISTS (
-            SELECT FROM dataset_versions v JOIN subscriptions s ON s.generation_id = v.generation_id
-             WHERE v.version = d.dataset_version AND s.held))
+            SELECT FROM dataset_versions v JOIN rebuilds r ON r.generation_id = v.generation_id
+             WHERE v.version = d.dataset_version))
      LIMIT :datasets
 )
 SELECT d.id, d.org_id, d.dataset_uuid, d.dataset_version, d.partition_key, d.range_start,
@@ -40,8 +40,8 @@ SELECT d.id, d.org_id, d.dataset_uuid, d.dataset_version, d.partition_key, d.ran
   FROM data_invalidations d
  WHERE d.dataset_version = ANY(ARRAY(SELECT dataset_version FROM chosen)) AND d.routed_at IS NULL
    AND (d.remade OR NOT EXISTS (
-        SELECT FROM dataset_versions v JOIN subscriptions s ON s.generation_id = v.generation_id
-         WHERE v.version = d.dataset_version AND s.held))
+        SELECT FROM dataset_versions v JOIN rebuilds r ON r.generation_id = v.generation_id
+         WHERE v.version = d.dataset_version))
  ORDER BY d.created_at, d.id;
 
 -- name: follow!

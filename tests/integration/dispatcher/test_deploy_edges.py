@@ -23,7 +23,7 @@ from trace_platform.dispatcher.retry_task import retry_task
 from trace_platform.dispatcher.roll_back import roll_back
 from trace_platform.dispatcher.route_invalidations import route_invalidations
 from trace_platform.dispatcher.start_backfill import start_backfill
-from trace_platform.domain.errors import Conflict, InvalidDag
+from trace_platform.domain.errors import Conflict, DeployInProgress, InvalidDag
 from trace_platform.state import datasets
 from trace_platform.wire.backfill import BackfillRequest
 from trace_platform.wire.control import EmitRequest
@@ -212,6 +212,26 @@ async def test_what_is_invalid_while_its_job_is_rebuilt_is_made_anew_after_that(
     (row,) = pipe.plane.sql("SELECT processed_at, note FROM data_invalidations")
     assert row["processed_at"] is not None
     assert row["note"] is None
+
+
+async def test_what_is_done_by_hand_to_a_job_below_the_edited_one_is_not_lost_with_its_generation(
+    pipe: Pipeline,
+) -> None:
+    me = pipe.plane.me
+    two = {"a": Job(), "b": Job(("a",))}
+    await pipe.deploy(two)
+    await pipe.trigger((0, 9))
+    await pipe.settle()
+    await pipe.deploy(edited(two, "a", revision=2))
+    asked = BackfillRequest(dag_name="p", job_name="b", start=0, end=9, force=True)
+    with pytest.raises(DeployInProgress):
+        await start_backfill(me.state, me.org_id, asked)
+    said = InvalidateRequest(dataset="p_b", scope="row_range", start=0, end=9, reason="wrong")
+    await invalidate(me.state, me.org_id, said)
+    assert await route_invalidations(me.state) == 0, "what it would be made of gives way"
+    assert await pipe.settle() == ["p.a", "p.b"], "the build, and nothing else"
+    assert await route_invalidations(me.state) == 1
+    assert await pipe.settle() == ["p.b"]
 
 
 async def test_an_event_that_is_emitted_during_a_cut_over_is_routed(
