@@ -18,6 +18,7 @@ from trace_platform.domain.errors import CommitOvertaken, PartitionOverlap
 from trace_platform.domain.freshness import (
     Change,
     Partition,
+    Read,
     has_read,
     is_older,
     left_of,
@@ -70,7 +71,10 @@ async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
         for output, manifest in verified
         if manifest is not None
     ]
-    for output in (output for output, manifest in verified if manifest is None):
+    tables = [output for output, manifest in verified if manifest is None]
+    if tables:
+        await _refuse_changed(tx, task)
+    for output in tables:
         await datasets.advance_cursor(tx, output)
     # All of them or none: outputs of one attempt are of one state of the inputs.
     if staged and all(_adds_nothing(task, each) for each in staged):
@@ -78,8 +82,9 @@ async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
         await tasks.note(tx, task, f"covered by {', '.join(list(held)[:3])}")
         return {}
     committed: dict[tuple[Generation, str], Committed] = {}
+    gave_way = await _gave_way(tx, task)
     for each in staged:
-        await _check(tx, task, each, wakes)
+        await _check(tx, task, each, wakes, gave_way)
         await datasets.widen_columns(tx, known[each.output.dataset_version], each.manifest)
         made = await partitions.replace(
             tx, each.output, each.manifest, task, reads_of(task["inputs"]), moment
@@ -107,12 +112,22 @@ def _refuse_obsolete(task: Row, wakes: Wakes) -> None:
             )
 
 
+async def _refuse_changed(tx: Tx, task: Row) -> None:
+    """Of the rows of a table nobody knows what they were made of: whoever read what was rewritten
+    since writes them once more."""
+    for read in reads_of(_woken(task)):
+        if read.span is not None and await reads.changed_since(tx, read):
+            raise CommitOvertaken(
+                f"input {read.input_index} was rewritten in {read.span.key} since it was read",
+                hint="another attempt reads what is current",
+            )
+
+
 def _adds_nothing(task: Row, staged: Staged) -> bool:
     """Whether all that woke the task was read by whoever made what is there. Of what is appended
-    to, and of what others write as well, that cannot be told."""
+    to that cannot be told."""
     changes = [Change.of(given) for given in _woken(task)]
-    pinned = _pinned(task, staged.output)
-    if not (changes and staged.current) or pinned.get("shared") or "append" in pinned:
+    if not (changes and staged.current) or "append" in _pinned(task, staged.output):
         return False
     if staged.span is None:
         return all(staged.current[0].holds_key(change) for change in changes)
@@ -122,15 +137,24 @@ def _adds_nothing(task: Row, staged: Staged) -> bool:
     return bool(parts) and not any(left_of(part, [staged.current]) for part in parts)
 
 
-async def _check(tx: Tx, task: Row, staged: Staged, wakes: Wakes) -> None:
+async def _gave_way(tx: Tx, task: Row) -> dict[int, str]:
+    """By input: the version that is current of what does not wake the job, where the attempt read
+    another."""
+    read = {g["input_index"]: g["dataset_version"] for g in task["inputs"] if g not in _woken(task)}
+    now = await reads.only_read(tx, task["generation_id"]) if read else {}
+    return {index: now[index] for index in read if now.get(index, read[index]) != read[index]}
+
+
+async def _check(
+    tx: Tx, task: Row, staged: Staged, wakes: Wakes, gave_way: Mapping[int, str]
+) -> None:
     """Raise unless it may take the place of what is there."""
     pinned = _pinned(task, staged.output)
     if pinned.get("append") is not None:
         await _check_base(tx, task, pinned, staged.manifest)
-    if pinned.get("append") is not None or pinned.get("shared"):
         _refuse_overlap(staged)
     else:
-        _refuse_older(task, staged, wakes)
+        _refuse_older(task, staged, wakes, gave_way)
 
 
 def _pinned(task: Row, output: OutputCommit) -> dict[str, Any]:
@@ -140,18 +164,20 @@ def _pinned(task: Row, output: OutputCommit) -> dict[str, Any]:
     return found
 
 
-def _refuse_older(task: Row, staged: Staged, wakes: Wakes) -> None:
+def _refuse_older(task: Row, staged: Staged, wakes: Wakes, gave_way: Mapping[int, str]) -> None:
     ours = reads_of(task["inputs"])
+    known = [*ours, *map(Read.of, task["knows"])]
     for partition in staged.current:
-        if is_older(ours, partition.made_of):
+        newer = any(gave_way.get(read.input_index) == read.version for read in partition.made_of)
+        if newer or is_older(known, [*partition.made_of, *partition.knows]):
             raise CommitOvertaken(
                 f"partition {partition.key} was made of a newer state of the inputs",
                 hint="another attempt reads what is current",
             )
     if staged.span is None:
         return
-    woken = {given["input_index"] for given in _woken(task)}
-    if not any(read.span for read in ours if read.input_index in woken):
+    woken = {given["input_index"] for given in _woken(task) if "start" in given}
+    if not woken:
         _refuse_overlap(staged)
         return
     for partition in staged.current:

@@ -19,6 +19,7 @@ from trace_platform.dispatcher.commit_outputs import Commits, Verified, commit_o
 from trace_platform.dispatcher.invalidate import attempt_rows
 from trace_platform.dispatcher.process_invalidations import cascade_rows, process_invalidations
 from trace_platform.dispatcher.record_events import event_rows
+from trace_platform.dispatcher.refuse_unfinished import refuse_unfinished
 from trace_platform.dispatcher.split_task import check_split, split_task
 from trace_platform.dispatcher.verify_output import check_table, is_table, verify_output
 from trace_platform.domain.errors import (
@@ -115,6 +116,8 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
             try:
                 if request.split:
                     check_split(held[request.task_id], request.split)
+                elif request.status == "Completed":
+                    await refuse_unfinished(tx, held[request.task_id])
                 said = attempt_rows(held[request.task_id], request.invalidations)
                 rows += event_rows(held[request.task_id], request.events, {})
                 invalid += said
@@ -231,6 +234,7 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
             return
         await _write_ends(tx, [request], me.retry_base_s)
         committed = await commit_outputs(tx, task, verified)
+        await refuse_unfinished(tx, task)
         given = [*request.events, *_events_of(verified, committed)]
         await events.record(tx, event_rows(task, given, committed))
         tables = [output for output, manifest in verified if manifest is None]

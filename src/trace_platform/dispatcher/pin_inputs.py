@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from trace_platform.dispatcher.fit_ranges import fit_ranges
+from trace_platform.domain.freshness import REDONE, Read
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import appends, reads
 
@@ -22,13 +23,14 @@ async def pin_inputs(tx: Tx, claimed: Sequence[Row]) -> None:
     """Of tasks that were just claimed, in the same transaction."""
     if not claimed:
         return
-    before = {task["id"]: task["inputs"] for task in claimed}
+    before = {task["id"]: (task["inputs"], task["knows"]) for task in claimed}
     wakes = await reads.wakes(tx, list({task["generation_id"] for task in claimed}))
     _follow_versions(claimed, wakes)
     await fit_ranges(tx, claimed, wakes)
     await reads.add(tx, claimed)
     await _add_positions(tx, claimed)
-    changed = [task for task in claimed if task["inputs"] != before[task["id"]]]
+    await _add_knows(tx, claimed, wakes)
+    changed = [task for task in claimed if (task["inputs"], task["knows"]) != before[task["id"]]]
     if changed:
         await reads.store(tx, changed)
     await appends.pin(tx, claimed)
@@ -82,3 +84,25 @@ async def _add_positions(tx: Tx, claimed: Sequence[Row]) -> None:
         task["inputs"] = [
             {"read_at": now.get(given["dataset_version"], 0)} | given for given in task["inputs"]
         ]
+
+
+async def _add_knows(tx: Tx, claimed: Sequence[Row], wakes: Wakes) -> None:
+    """What the attempt does not read and may be measured by all the same: the other inputs that
+    wake its job, and what its generation was told to do once more."""
+    others = {task["id"]: _not_read(task, wakes[task["generation_id"]]) for task in claimed}
+    versions = {version for each in others.values() for version in each.values()}
+    now = await reads.positions(tx, list(versions)) if versions else {}
+    for task in claimed:
+        known = [
+            Read(index, version, now.get(version, 0))
+            for index, version in sorted(others[task["id"]].items())
+        ]
+        if task["redone"]:
+            known.append(Read(REDONE, str(task["generation_id"]), task["redone"]))
+        task["knows"] = [each.stored() for each in known]
+
+
+def _not_read(task: Row, wakes: Mapping[int, Given]) -> dict[int, str]:
+    """By input."""
+    read = {given["input_index"] for given in task["inputs"]}
+    return {index: given["dataset_version"] for index, given in wakes.items() if index not in read}

@@ -31,6 +31,12 @@ def verify_output(store: ObjectStore, bucket: str, task: Row, output: OutputComm
     """The manifest, once everything it promises but the content of the files is checked."""
     pinned = _pinned(task, output)
     _check_place(task, output, output_prefix(bucket, task, pinned) if pinned else "")
+    if pinned and pinned.get("shared"):
+        raise Forbidden(
+            f"output {output.output_index} is a dataset that several jobs write: files of one "
+            "would take the place of another's",
+            hint="publish its rows in batches",
+        )
     manifest = _read_sealed(store, output.location)
     claimed = (output.partition_key, output.start, output.end, output.row_count)
     if claimed != (manifest.partition_key, manifest.start, manifest.end, manifest.rows):
@@ -71,8 +77,10 @@ def _check_range(task: Row, manifest: Manifest) -> None:
 
 
 def _check_key(task: Row, manifest: Manifest) -> None:
-    keys = [given["partition_key"] for given in task["inputs"] if "partition_key" in given]
-    if keys and manifest.partition_key not in keys:
+    named = [given for given in task["inputs"] if "partition_key" in given]
+    keys = [given["partition_key"] for given in named if "start" not in given]
+    # What ranges woke is committed as a range: by its name alone it would lie beside others.
+    if named and manifest.partition_key not in keys:
         raise Forbidden(f"partition {manifest.partition_key} is none that the task was woken by")
 
 

@@ -20,6 +20,7 @@ TraceError
 ├── Conflict                     the request is right, the state does not allow it
 │   ├── StaleFence               another attempt owns the task now
 │   ├── CommitOvertaken          part of the range is newer than what this attempt read
+│   ├── IncompleteOutput         what was to be made anew was not
 │   ├── IncompatibleSchema       columns that the generation cannot have: it needs a new one
 │   ├── JobOnHold                the job is paused, or a consumer of it is behind
 │   ├── DeployInProgress         the DAG has a deploy that has not ended
@@ -165,6 +166,10 @@ class StaleFence(Conflict):
 class CommitOvertaken(Conflict):
     code = "commit_overtaken"
     retryable = True
+
+
+class IncompleteOutput(Conflict):
+    code = "incomplete_output"
 
 
 class IncompatibleSchema(Conflict):

@@ -15,6 +15,8 @@ from trace_platform.domain.merge_ranges import gaps, merge_ranges
 
 # An input of a task as it is stored: a part of a version of a dataset.
 Given = dict[str, Any]
+# Not an input: how often the generation was told to do something once more, as a position.
+REDONE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class Partition:
     key: str
     span: BlockRange | None
     made_of: tuple[Read, ...]
+    # How far its maker knew of what it did not read.
+    knows: tuple[Read, ...] = ()
 
     def held(self, change: Change) -> list[BlockRange]:
         """The parts of the change's range that were read here after it happened."""
@@ -100,7 +104,7 @@ def is_after(read: Read, change: Change) -> bool:
 
 
 def is_older(ours: Iterable[Read], theirs: Iterable[Read]) -> bool:
-    """Whether they had read a change of an input that we had not."""
+    """Whether they had read, or knew of, a change that we had not."""
     known = {(read.input_index, read.version): read.position for read in ours}
     return any(
         known.get((read.input_index, read.version), read.position) < read.position

@@ -85,6 +85,7 @@ async def replace(
         task_id=task["id"],
         attempt=task["attempt"],
         made_of=Jsonb([read.stored() for read in made_of]),
+        knows=Jsonb(task["knows"]),
         moment=moment,
     )
     return Committed(made, replaces=bool(gone))
@@ -96,4 +97,5 @@ def _partition(row: Row) -> Partition:
         key=row["partition_key"],
         span=None if start is None else BlockRange(start, row["range_end"]),
         made_of=tuple(Read.of(each) for each in row["made_of"]),
+        knows=tuple(Read.of(each) for each in row["knows"]),
     )

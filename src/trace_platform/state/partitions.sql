@@ -12,7 +12,7 @@ SELECT DISTINCT g.n
  ORDER BY g.n;
 
 -- name: within
-SELECT partition_key, range_start, range_end, made_of FROM partition_versions
+SELECT partition_key, range_start, range_end, made_of, knows FROM partition_versions
  WHERE dataset_version = :version AND superseded_at IS NULL
    AND range_start <= :end AND range_end >= :start
    -- Disjoint ranges: nothing before the last one that starts no later can reach ours.
@@ -23,7 +23,7 @@ SELECT partition_key, range_start, range_end, made_of FROM partition_versions
  ORDER BY range_start;
 
 -- name: of_key
-SELECT partition_key, range_start, range_end, made_of FROM partition_versions
+SELECT partition_key, range_start, range_end, made_of, knows FROM partition_versions
  WHERE dataset_version = :version AND partition_key = :key AND superseded_at IS NULL;
 
 -- name: supersede_key!
@@ -38,7 +38,7 @@ UPDATE partition_versions SET superseded_at = :moment
 -- name: insert$
 INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key, range_start,
     range_end, location, files, row_count, byte_count, schema_hash, task_id, attempt, made_of,
-    committed_at)
+    knows, committed_at)
 VALUES (:dataset_uuid, :version, :key, :start, :end, :location, :files, :row_count, :byte_count,
-    :schema_hash, :task_id, :attempt, :made_of, :moment)
+    :schema_hash, :task_id, :attempt, :made_of, :knows, :moment)
 RETURNING id;

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from trace_platform.domain.freshness import Read
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 from trace_platform.state import datasets
 
@@ -35,6 +36,25 @@ async def wakes(tx: Tx, generation_ids: Sequence[UUID]) -> dict[UUID, dict[int, 
     return found
 
 
+async def only_read(tx: Tx, generation_id: UUID) -> dict[int, str]:
+    """By input: the version that is read now of what does not wake the job."""
+    rows = await _sql.of_generations(tx, generation_ids=[generation_id])
+    return {row["input_index"]: str(row["dataset_version"]) for row in rows}
+
+
+async def changed_since(tx: Tx, read: Read) -> bool:
+    """Whether rows of what was read gave way since, or were said to be invalid."""
+    assert read.span is not None, "only ranges are asked about"
+    found = await _sql.changed_since(
+        tx,
+        version=UUID(read.version),
+        position=read.position,
+        start=read.span.start,
+        end=read.span.end,
+    )
+    return found is not None
+
+
 async def positions(tx: Tx, versions: Sequence[str]) -> dict[str, int]:
     """How far each version of a dataset is: whatever is read of it from now on holds all that."""
     rows = await _sql.positions(tx, versions=[UUID(version) for version in versions])
@@ -42,11 +62,12 @@ async def positions(tx: Tx, versions: Sequence[str]) -> dict[str, int]:
 
 
 async def store(tx: Tx, tasks: Sequence[Row]) -> None:
-    """The inputs of tasks that start, as they are read."""
+    """The inputs of tasks that start, as they are read, and what else their attempts know."""
     await _sql.set_inputs(
         tx,
         ids=[task["id"] for task in tasks],
         inputs=[Jsonb(task["inputs"]) for task in tasks],
+        knows=[Jsonb(task["knows"]) for task in tasks],
     )
 
 

@@ -6,9 +6,16 @@ SELECT generation_id, input_index, dataset_uuid, dataset_version, filter FROM su
 -- name: positions
 SELECT version, position FROM dataset_versions WHERE version = ANY(:versions);
 
+-- name: changed_since$
+SELECT id FROM events
+ WHERE dataset_version = :version AND range_end >= :start AND range_start <= :end
+   AND position > :position AND (invalidation_id IS NOT NULL OR replaces)
+ LIMIT 1;
+
 -- name: set_inputs!
-UPDATE tasks t SET inputs = g.inputs
-  FROM unnest(:ids::uuid[], :inputs::jsonb[]) AS g (id, inputs) WHERE t.id = g.id;
+UPDATE tasks t SET inputs = g.inputs, knows = g.knows
+  FROM unnest(:ids::uuid[], :inputs::jsonb[], :knows::jsonb[]) AS g (id, inputs, knows)
+ WHERE t.id = g.id;
 
 -- name: of_generations
 -- What is read without being woken by it.

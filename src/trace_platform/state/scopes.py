@@ -55,6 +55,7 @@ async def redo(
     """The tasks that are new: one per input and suffix, no more urgent than this rank."""
     if not event_ids:
         return []
+    await _sql.count_redo(tx, generation_id=generation_id)
     await _sql.let_hash(tx, allowed="on")
     rows = await _sql.redo(
         tx,

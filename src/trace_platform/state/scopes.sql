@@ -81,6 +81,10 @@ SELECT e.id AS event_id,
   LEFT JOIN task_inputs i ON i.event_id = e.id AND i.generation_id = :generation_id
  WHERE e.id = ANY(:event_ids);
 
+-- name: count_redo!
+-- Whoever began before is older from here on than whoever begins after.
+UPDATE generations SET redone = redone + 1 WHERE id = :generation_id;
+
 -- name: let_hash!
 -- The statement that makes tasks joins what it just made with itself, which no index helps.
 SELECT set_config('enable_hashjoin', :allowed, true);

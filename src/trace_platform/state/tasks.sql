@@ -100,6 +100,7 @@ WITH RECURSIVE waiting AS (
                    THEN j.definition->'unique_key' END AS append,
               j.execution_strategy IS NOT DISTINCT FROM 'Bulk'
                   OR j.pressure_mode IS NOT DISTINCT FROM 'coalesce' AS takes_several,
+              (SELECT g.redone FROM generations g WHERE g.id = t.generation_id) AS redone,
               array_position((SELECT ids FROM chosen), t.id) AS place
 ), started AS (
     INSERT INTO task_attempts (task_id, attempt, lease_token, worker_id)
@@ -161,7 +162,7 @@ SELECT e.id, e.attempt, e.lease_token, e.lease_expires_at,
 -- name: hold_fences
 -- The rows stay locked until the transaction ends, so nothing can overtake what follows.
 SELECT t.id, t.org_id, t.job_id, t.generation_id, t.attempt, t.lease_token, t.priority, t.inputs,
-       t.outputs, t.superseded, t.cancel_requested_at, t.drain_requested_at, t.backfill_id, j.priority AS job_priority, j.max_concurrency,
+       t.knows, t.outputs, t.superseded, t.cancel_requested_at, t.drain_requested_at, t.backfill_id, j.priority AS job_priority, j.max_concurrency,
        j.dag_name, j.name AS job_name, j.definition->>'update_strategy' AS update_strategy,
        j.execution_strategy IS NOT DISTINCT FROM 'Bulk'
            OR j.pressure_mode IS NOT DISTINCT FROM 'coalesce' AS takes_several

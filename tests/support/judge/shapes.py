@@ -29,6 +29,8 @@ class JobShape:
     reads: str = SOURCE
     operator: Literal["content", "range_splitter"] = "content"
     fields: Fields = ()
+    # Jobs that wake it too, with the same blocks.
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,24 @@ _SHAPES = (
         _one(*(_with(job, _strategy("PerPartition")) for job in (_A, _B))),
     ),
     Shape("G", "always_on source that writes files -> a", _one(_A, source="writer")),
+    Shape(
+        "H",
+        "source -> split; a reads both -> b",
+        _one(
+            JobShape("split", operator="range_splitter"),
+            JobShape("a", "split", also=(SOURCE,)),
+            _B,
+        ),
+    ),
+    Shape(
+        "Hc",
+        "the same, a takes them together (coalesce)",
+        _one(
+            JobShape("split", operator="range_splitter"),
+            JobShape("a", "split", also=(SOURCE,), fields=_limited("coalesce")),
+            _B,
+        ),
+    ),
 )  # fmt: skip
 SHAPES = {shape.name: shape for shape in _SHAPES}
 
@@ -203,16 +223,19 @@ def _source(definition: Definition) -> Iterator[dict[str, Any]]:
 
 
 def _job(definition: Definition, job: JobShape) -> dict[str, Any]:
-    foreign = job.reads.startswith("@")
     return {
         "name": job.name,
         "activation": "reactive",
         "runtime": "ecs_platform",
         "operator": job.operator,
-        "inputs": [{"from": {"dataset": job.reads[1:]} if foreign else {"job": job.reads}}],
+        "inputs": [{"from": _from(name)} for name in (job.reads, *job.also)],
         "config": _config(definition, job),
         **_plain(job.fields),
     }
+
+
+def _from(name: str) -> dict[str, str]:
+    return {"dataset": name[1:]} if name.startswith("@") else {"job": name}
 
 
 def _config(definition: Definition, job: JobShape) -> dict[str, Any]:
