@@ -19,8 +19,8 @@ from trace_platform.domain.evm_encoding import encoded, keccak256
 from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
 from trace_platform.operators.evm.rpc import RpcClient
 from trace_platform.operators.evm_header.envelope import (
+    NotEthereums,
     SignedTransaction,
-    UnknownKind,
     envelope,
     transactions_root,
 )
@@ -195,7 +195,7 @@ def test_a_receipt_that_the_columns_do_not_tell_has_no_root(rows: Chunk) -> None
 
 
 def test_a_transaction_of_an_unknown_type_is_named() -> None:
-    with pytest.raises(UnknownKind, match="type 126"):
+    with pytest.raises(NotEthereums, match="type 0x7e"):
         envelope(msgspec.convert(FIRST | {"type": "0x7e"}, SignedTransaction))
 
 
