@@ -590,6 +590,10 @@ def _trace_without_value(chain: TinyChain) -> None:
     del chain.traces_of(3)[0]["action"]["value"]
 
 
+def _trace_of_fewer_than_none(chain: TinyChain) -> None:
+    chain.traces_of(3)[1]["subtraces"] = -1
+
+
 def _trace_too_deep(chain: TinyChain) -> None:
     chain.traces_of(3)[0]["subtraces"] = 2**63
 
@@ -602,6 +606,7 @@ def _trace_too_deep(chain: TinyChain) -> None:
         (_trace_of_another_transaction, "a trace of block 3 is of another transaction"),
         (_trace_beyond_the_block, "a trace of block 3 is of another transaction"),
         (_trace_without_value, "value of trace 0 of block 3 is None: "),
+        (_trace_of_fewer_than_none, "subtraces of trace 1 of block 3 is -1: it is negative"),
         (_trace_too_deep, "does not fit 64 bits"),
     ],
 )

@@ -206,6 +206,21 @@ def test_a_field_that_is_missing_is_refused(field: str) -> None:
         envelope(msgspec.convert(less, SignedTransaction))
 
 
+@pytest.mark.parametrize(
+    ("field", "sent"),
+    [("gasLimit", "5000"), ("gasUsed", "0x 0"), ("miner", "00" * 21), ("nonce", "0x53 9b")],
+)
+def test_a_header_is_read_as_strictly_as_its_columns(field: str, sent: str) -> None:
+    with pytest.raises(ValueError, match=f"is '{sent[:8]}"):
+        header_hash(msgspec.convert(MAINNET[1] | {field: sent}, Header))
+
+
+def test_a_transaction_that_nobody_signed_is_named() -> None:
+    for nobody in ({"r": "0x0", "s": "0x0"}, {"r": None, "s": None}):
+        with pytest.raises(NotEthereums, match="nobody signed"):
+            envelope(msgspec.convert(FIRST | nobody, SignedTransaction))
+
+
 @settings(max_examples=50)
 @given(st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=300), st.data())
 def test_a_root_tells_any_change(values: list[bytes], data: st.DataObject) -> None:

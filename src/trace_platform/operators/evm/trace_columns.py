@@ -95,6 +95,9 @@ def _values(values: Sequence[str | None]) -> list[pa.Array]:
 
 
 def _int64(values: Sequence[int | None]) -> pa.Array:
+    """Counts and places, which nodes write as JSON numbers."""
+    if any(value is not None and value < 0 for value in values):
+        raise ValueError("it is negative")
     try:
         return pa.array(values, pa.int64())
     except (OverflowError, pa.ArrowInvalid):
