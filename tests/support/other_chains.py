@@ -24,8 +24,8 @@ _SIGNED = {"v": "0x1", "yParity": "0x1", "r": digest("r"), "s": digest("s"), "ac
 
 
 def optimism() -> TinyChain:
-    """Deposits: the node's own first transaction, and one as nodes from before Regolith show it,
-    without a price and with a nonce that no account has."""
+    """Deposits: the node's own first transaction, and one without a price and a receipt that tells
+    nothing of deposits, as before Regolith. Its nonce is made up to be above int64."""
     attributes = {
         **_deposit("attributes"),
         "nonce": "0x4c4b40",
@@ -121,7 +121,7 @@ def zksync() -> TinyChain:
         )
     for receipt in chain.receipts_of(1):
         receipt["cumulativeGasUsed"] = "0x0"
-        # Counted by transaction, with the place in the block nowhere.
+        # Counted by transaction: the hardest of the ways in which such chains count.
         receipt["logs"] = [
             {**receipt["logs"][0], "logIndex": hex(i), "transactionLogIndex": hex(i)}
             | {"logType": None, "l1BatchNumber": None}
