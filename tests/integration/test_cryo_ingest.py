@@ -15,8 +15,10 @@ import pytest
 from pydantic import ValidationError
 
 from tests.integration.conftest import Ingest, settled_progress
+from tests.support import other_chains
 from tests.support.ingest_tables import tables_task
 from tests.support.scripted_rpc import HANG, Raw, RpcError, ScriptedRpc, scripted_rpc
+from tests.support.slow_rows import SlowRows, assert_same
 from tests.support.tiny_chain import CHAIN_ID, TinyChain, digest
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import (
@@ -98,6 +100,19 @@ def test_a_range_without_logs_still_has_a_file_with_the_columns(ingest: Ingest) 
     assert found["blocks"].num_rows == 1
     assert found["logs"].num_rows == 0
     assert found["logs"].schema.equals(TABLES["logs"])
+
+
+def test_other_chains_and_amounts_beyond_int64_are_read_whole(ingest: Ingest) -> None:
+    """On Spark, in files and back: deposits, a nonce and a gas price that no int64 holds."""
+    chain = other_chains.optimism()
+    chain.block(1)["transactions"][2]["gasPrice"] = hex(2**64 - 1)
+    rows = SlowRows(lambda method, *params: chain.answer(method, list(params)), BlockRange(0, 1))
+    with scripted_rpc(chain.answer) as node:
+        found = ingest.run(node.url, BlockRange(0, 1))
+    for table in DEFAULT_TABLES:
+        assert_same(found[table], rows[table], table)
+    above = found["transactions"]["above_int64"].to_pylist()
+    assert above == [None, '{"nonce": "18446744073709551613"}', f'{{"gas_price": "{2**64 - 1}"}}']
 
 
 def _wrong_chain(chain: TinyChain) -> Callable[[str, list[Any]], Any]:

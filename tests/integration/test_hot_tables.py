@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,12 +12,15 @@ import pyarrow as pa
 import pytest
 from psycopg.rows import dict_row
 
-from tests.support.hot_chain import LOGS_PER_BLOCK, HotChain, blocks, hashes, logs
+from tests.support.hot_chain import LOGS, LOGS_PER_BLOCK, HotChain, blocks, hashes, logs
+from tests.support.scripted_rpc import scripted_rpc
 from tests.support.shared_data import SharedData, shared_data
+from tests.support.tiny_chain import CHAIN_ID, TinyChain
 from trace_platform.data import alerts, hot_tables
 from trace_platform.data.alerts import Alert
 from trace_platform.data.database import DataDatabase
 from trace_platform.data.hot_tables import Extent, HotTable, HotWriter, trim
+from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import (
     BadInput,
     CommitOvertaken,
@@ -27,6 +31,10 @@ from trace_platform.domain.errors import (
     Unavailable,
     UnknownDataset,
 )
+from trace_platform.operators import block_follower
+from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
+from trace_platform.operators.evm.rpc import RpcClient
+from trace_platform.operators.evm.schema import DEFAULT_TABLES, TABLES
 
 if TYPE_CHECKING:
     from tests.conftest import PostgresServer
@@ -414,6 +422,72 @@ def test_other_columns_need_a_new_generation(
     with chain.writer(attempt=2) as newer, pytest.raises(IncompatibleSchema) as caught:
         newer.take_over()
     assert "new generation" in (caught.value.hint or "")
+
+
+def test_a_key_becomes_longer_and_never_shorter(
+    chain: HotChain, writer: HotWriter, ask: Ask
+) -> None:
+    chain.write(writer, 1, 1)
+    shorter = chain.logs
+    chain.logs = replace(shorter, key=("block_number", "log_index", "value_string"))
+    with chain.writer(attempt=2) as newer:
+        newer.take_over()
+        same_index = logs(2, 2).set_column(1, LOGS.field("log_index"), pa.array([0, 0, 0]))
+        rows = {**chain.rows(2, 2), chain.logs.dataset_version: [same_index]}
+        newer.rewrite(2, 2, rows, hashes(2, 2))
+    assert stored(ask, chain.logs).num_rows == 2 * LOGS_PER_BLOCK
+    for key in (shorter.key, ("block_number", "value_string")):
+        chain.logs = replace(shorter, key=key)
+        with chain.writer(attempt=3) as newer, pytest.raises(IncompatibleSchema):
+            newer.take_over()
+
+
+def test_the_tables_of_an_older_follower_take_todays_rows(data: SharedData, ask: Ask) -> None:
+    """They had no `above_int64`, and logs that differ in their transaction alone were the same."""
+    chain = TinyChain(n_blocks=3, n_transactions=2)
+    chain.block(2)["transactions"][0]["gasPrice"] = hex(2**64 - 1)
+    chain.receipts_of(2)[1]["logs"][0]["logIndex"] = "0x0"
+    chunks = [_chunk(chain, number) for number in (1, 2)]
+    tables = {
+        name: HotTable(uuid4(), uuid4(), TABLES[name], block_follower._KEYS[name])
+        for name in DEFAULT_TABLES
+    }
+    older = {name: _as_before(table) for name, table in tables.items()}
+    database, task_id = DataDatabase(data.writer, dag="ethereum"), uuid4()
+    for attempt, made in enumerate((older, tables)):
+        with HotWriter(database, list(made.values()), task_id, attempt + 1, 8) as writer:
+            writer.take_over()
+            rows = {
+                table.dataset_version: [getattr(chunks[attempt], name).select(table.schema.names)]
+                for name, table in made.items()
+            }
+            hashes_ = [(attempt + 1, chunks[attempt].blocks["block_hash"][0].as_py())]
+            writer.rewrite(attempt + 1, attempt + 1, rows, hashes_)
+    found = {name: stored(ask, table) for name, table in tables.items()}
+    for name, table in found.items():
+        today = pa.Table.from_batches([getattr(chunk, name) for chunk in chunks])
+        assert table == today
+    assert found["transactions"]["above_int64"].to_pylist() == [
+        *(None, None, json.dumps({"gas_price": str(2**64 - 1)}), None)
+    ]
+    assert found["logs"]["log_index"].to_pylist() == [0, 1, 0, 0]
+
+
+def _as_before(table: HotTable) -> HotTable:
+    kept = [field for field in table.schema if field.name != "above_int64"]
+    is_of_logs = "log_index" in table.schema.names
+    key = ("block_number", "log_index") if is_of_logs else table.key
+    return replace(table, schema=pa.schema(kept), key=key)
+
+
+def _chunk(chain: TinyChain, number: int) -> Chunk:
+    with scripted_rpc(chain.answer) as node:
+        client = RpcClient(node.url)
+        try:
+            (found,) = RangeFetcher(client, CHAIN_ID).chunks(BlockRange(number, number))
+        finally:
+            client.close()
+    return found
 
 
 def test_rows_with_other_columns_say_which(chain: HotChain, writer: HotWriter) -> None:

@@ -17,7 +17,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from tests.conftest import DataDsns, StateDsns
-from tests.support import busy_chain
+from tests.support import busy_chain, other_chains
 from tests.support.anvil import anvil
 from tests.support.chain_data import take
 from tests.support.cold_chain import (
@@ -32,7 +32,7 @@ from tests.support.cold_chain import (
 )
 from tests.support.control_plane import ControlPlane
 from tests.support.operator_task import no_spark, operator_task
-from tests.support.scripted_rpc import RpcError, ScriptedRpc
+from tests.support.scripted_rpc import RpcError, ScriptedRpc, scripted_rpc
 from trace_platform.data.database import DataDatabase
 from trace_platform.devchain import DevChain
 from trace_platform.dispatcher.route_invalidations import route_invalidations
@@ -176,6 +176,39 @@ def test_a_clean_dataset_of_a_real_node_proves_its_roots(
         assert checked.found(roots=True) == []
         cold.spoil("logs", 4, lambda t: set_value(t, 4, "data", lambda _: b"another"))
         assert checked.found(roots=True) == [("logs", 4, 4)]
+
+
+def test_what_cannot_be_proven_of_another_chain_is_told_and_is_no_finding(
+    tmp_path: Path, data: DataDatabase
+) -> None:
+    with scripted_rpc(other_chains.optimism().answer) as running:
+        cold = ColdChain(LocalStore(str(tmp_path)))
+        cold.ingest(running.url, BlockRange(0, 1), parts=1)
+        checked = Checked(cold, data, running.url)
+        assert checked.found(roots=True) == []
+        why, where = "a transaction is of type 0x7e", {"first_block": 1, "blocks": 1}
+        assert checked.lines.facts("integrity_unproven") == [
+            {"what": "receipts root", "why": why, **where},
+            {"what": "transactions root", "why": why, **where},
+        ]
+        (facts,) = checked.lines.facts("integrity_checked")
+        assert (facts["header_hash"], facts["roots"]) == (True, True)
+        cold.spoil("transactions", 1, lambda t: set_value(t, 1, "above_int64", lambda _: "{}"))
+        assert checked.found(roots=True) == [("transactions", 1, 1)]
+
+
+def test_logs_that_are_counted_by_transaction_are_compared_in_their_order(
+    tmp_path: Path, data: DataDatabase
+) -> None:
+    with scripted_rpc(other_chains.zksync().answer) as running:
+        cold = ColdChain(LocalStore(str(tmp_path)))
+        cold.ingest(running.url, BlockRange(0, 1), parts=1)
+        checked = Checked(cold, data, running.url)
+        assert checked.found(header_hash=False) == []
+        assert checked.lines.facts("integrity_suspects") == []
+        cold.spoil("logs", 1, lambda t: without_row(t, 2))
+        assert checked.found(header_hash=False) == [("logs", 1, 1)]
+        assert checked.lines.facts("integrity_suspects") == [{"blocks": ["1-1"]}]
 
 
 @pytest.fixture

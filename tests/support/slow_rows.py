@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.operators.evm.schema import TABLES
 
 Row = dict[str, Any]
+_INT64_MAX = 2**63 - 1
 _WORDS = {
     "block": "reward",
     "callcode": "call_code",
@@ -51,27 +53,39 @@ def _int(text: str | None) -> int | None:
     return None if text is None else int(text, 16)
 
 
+def _capped(amounts: dict[str, str | None]) -> Row:
+    """Each stops at the largest int64; those above it are told exactly, all together."""
+    numbers = {column: _int(text) for column, text in amounts.items()}
+    above = {c: str(n) for c, n in numbers.items() if n is not None and n > _INT64_MAX}
+    kept = {c: n if n is None else min(n, _INT64_MAX) for c, n in numbers.items()}
+    return kept | {"above_int64": json.dumps(above) if above else None}
+
+
 def _block_row(block: Row) -> Row:
     return {
         "block_hash": _hex(block["hash"]),
         "author": _hex(block["miner"]),
         "block_number": _int(block["number"]),
-        "gas_used": _int(block["gasUsed"]),
         "extra_data": _hex(block["extraData"]),
         "timestamp": _int(block["timestamp"]),
-        "base_fee_per_gas": _int(block.get("baseFeePerGas")),
         "chain_id": 31337,
         "parent_hash": _hex(block["parentHash"]),
         "state_root": _hex(block["stateRoot"]),
         "transactions_root": _hex(block["transactionsRoot"]),
         "receipts_root": _hex(block["receiptsRoot"]),
-        "gas_limit": _int(block["gasLimit"]),
-        "size": _int(block["size"]),
         "transaction_count": len(block["transactions"]),
-        "blob_gas_used": _int(block.get("blobGasUsed")),
-        "excess_blob_gas": _int(block.get("excessBlobGas")),
         "withdrawals_root": _hex(block.get("withdrawalsRoot")),
         "uncle_count": len(block["uncles"]),
+        **_capped(
+            {
+                "gas_used": block["gasUsed"],
+                "base_fee_per_gas": block.get("baseFeePerGas"),
+                "gas_limit": block["gasLimit"],
+                "size": block["size"],
+                "blob_gas_used": block.get("blobGasUsed"),
+                "excess_blob_gas": block.get("excessBlobGas"),
+            }
+        ),
     }
 
 
@@ -82,19 +96,13 @@ def _transaction_row(block: Row, transaction: Row, receipt: Row) -> Row:
         "block_number": _int(block["number"]),
         "transaction_index": _int(transaction["transactionIndex"]),
         "transaction_hash": _hex(transaction["hash"]),
-        "nonce": _int(transaction["nonce"]),
         "from_address": _hex(transaction["from"]),
         "to_address": _hex(transaction["to"]),
         "value_binary": value.to_bytes(32, "big"),
         "value_string": str(value),
         "value_f64": float(value),
         "input": data,
-        "gas_limit": _int(transaction["gas"]),
-        "gas_used": _int(receipt["gasUsed"]),
-        "gas_price": _int(transaction["gasPrice"]),
         "transaction_type": _int(transaction.get("type", "0x0")),
-        "max_priority_fee_per_gas": _int(transaction.get("maxPriorityFeePerGas")),
-        "max_fee_per_gas": _int(transaction.get("maxFeePerGas")),
         "success": receipt["status"] == "0x1" if "status" in receipt else None,
         "n_input_bytes": len(data),
         "n_input_zero_bytes": data.count(0),
@@ -102,6 +110,16 @@ def _transaction_row(block: Row, transaction: Row, receipt: Row) -> Row:
         "chain_id": 31337,
         "block_hash": _hex(block["hash"]),
         "parent_hash": _hex(block["parentHash"]),
+        **_capped(
+            {
+                "nonce": transaction["nonce"],
+                "gas_limit": transaction["gas"],
+                "gas_used": receipt["gasUsed"],
+                "gas_price": transaction.get("gasPrice"),
+                "max_priority_fee_per_gas": transaction.get("maxPriorityFeePerGas"),
+                "max_fee_per_gas": transaction.get("maxFeePerGas"),
+            }
+        ),
     }
 
 
@@ -124,19 +142,17 @@ def _log_row(block: Row, transaction: Row, log: Row) -> Row:
 def _trace_row(block: Row, trace: Row) -> Row:
     action, result = trace["action"], trace.get("result") or {}
     sender = {"suicide": "address", "reward": "author"}.get(trace["type"], "from")
-    value = int(action["balance" if trace["type"] == "suicide" else "value"], 16)
+    value = int(action.get("balance" if trace["type"] == "suicide" else "value", "0x0"), 16)
     call_type, reward_type = action.get("callType"), action.get("rewardType")
     return {
         "action_from": _hex(action[sender]),
         "action_to": _hex(action.get("refundAddress", action.get("to"))),
         "action_value": str(value),
-        "action_gas": _int(action.get("gas")),
         "action_input": _hex(action.get("input")),
         "action_call_type": _WORDS.get(call_type, call_type),
         "action_init": _hex(action.get("init")),
         "action_reward_type": _WORDS.get(reward_type, reward_type),
         "action_type": trace["type"],
-        "result_gas_used": _int(result.get("gasUsed")),
         "result_output": _hex(result.get("output")),
         "result_code": _hex(result.get("code")),
         "result_address": _hex(result.get("address")),
@@ -151,4 +167,10 @@ def _trace_row(block: Row, trace: Row) -> Row:
         "parent_hash": _hex(block["parentHash"]),
         "action_value_binary": value.to_bytes(32, "big"),
         "action_value_f64": float(value),
+        **_capped(
+            {
+                "action_gas": action.get("gas"),
+                "result_gas_used": result.get("gasUsed"),
+            }
+        ),
     }

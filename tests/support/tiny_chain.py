@@ -58,8 +58,10 @@ class TinyChain:
         return table[number] if number is not None and number < len(table) else None
 
     def _number(self, block: str | dict[str, str]) -> int | None:
-        """Of a number, a hash, or an object with a hash."""
+        """Of a number, a tag, a hash, or an object with a hash. The last block is final."""
         named = block["blockHash"] if isinstance(block, dict) else block
+        if named in ("latest", "finalized"):
+            return len(self.blocks) - 1
         if len(named) < 66:
             return int(named, 16)
         return next((i for i, b in enumerate(self.blocks) if b and b["hash"] == named), None)

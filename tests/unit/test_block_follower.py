@@ -392,7 +392,7 @@ def test_a_provider_that_lags_behind_a_confirmed_fork_changes_nothing(world: Wor
     world.agrees(job)
 
 
-@pytest.mark.parametrize("number", ["-0x5", hex(2**53 + 1), hex(2**70)])
+@pytest.mark.parametrize("number", ["-0x5", "4", hex(2**53 + 1), hex(2**70)])
 def test_a_head_whose_number_is_none_is_waited_out(world: World, number: str) -> None:
     job = world.job(start_block="latest")
     seen: list[int] = []

@@ -208,7 +208,32 @@ def _overflow_int64(chain: TinyChain) -> None:
 
 
 def _repeat_log_index(chain: TinyChain) -> None:
-    chain.receipts_of(3)[1]["logs"][0]["logIndex"] = "0x0"
+    logs = chain.receipts_of(3)[1]["logs"]
+    logs.append(dict(logs[0]))
+
+
+def _decimal_gas(chain: TinyChain) -> None:
+    chain.block(3)["transactions"][1]["gas"] = "21000"
+
+
+def _decimal_value(chain: TinyChain) -> None:
+    chain.block(3)["transactions"][1]["value"] = "21000"
+
+
+def _spaced_log_index(chain: TinyChain) -> None:
+    chain.receipts_of(3)[1]["logs"][0]["logIndex"] = "0x 1"
+
+
+def _odd_data(chain: TinyChain) -> None:
+    chain.receipts_of(3)[1]["logs"][0]["data"] = "0xabc"
+
+
+def _bare_address(chain: TinyChain) -> None:
+    chain.block(3)["miner"] = "00" * 21
+
+
+def _unknown_status(chain: TinyChain) -> None:
+    chain.receipts_of(3)[0]["status"] = "0x2"
 
 
 def _swap_logs(chain: TinyChain) -> None:
@@ -255,14 +280,20 @@ def _null_logs(chain: TinyChain) -> None:
         (_drop_receipts, "block 3 has 2 transactions, 0 receipts"),
         (_swap_receipts, "the receipts of block 3 are of other transactions"),
         (_swap_transactions, "the transactions of block 3 are out of order"),
-        (_bend_hex, "blocks 0 to 9 hold a bad value"),
-        (_cut_hash, "not 32 bytes"),
-        (_cut_topic, "not 32 bytes"),
+        (_bend_hex, "input of transaction 0 of block 3 is '0xzz': "),
+        (_cut_hash, "stateRoot of block 3 is '0x1234': it is not 32 bytes of hex"),
+        (_cut_topic, "topics of log 0 of transaction 1 of block 3 is ['0xdd']: "),
         (_drop_field, "missing required field `miner`"),
         (_change_type, "Expected `str`, got `int`"),
         (_only_hashes, "Expected `object`, got `str`"),
-        (_overflow, "does not fit 256 bits"),
-        (_overflow_int64, "does not fit 64 bits"),
+        (_decimal_gas, "gas of transaction 1 of block 3 is '21000': a number is 0x and"),
+        (_decimal_value, "value of transaction 1 of block 3 is '21000': a number is 0x and"),
+        (_spaced_log_index, "logIndex of log 0 of transaction 1 of block 3 is '0x 1': "),
+        (_odd_data, "data of log 0 of transaction 1 of block 3 is '0xabc': "),
+        (_bare_address, "miner of block 3 is '00000"),
+        (_unknown_status, "status of transaction 0 of block 3 is '0x2': "),
+        (_overflow, "it does not fit 256 bits"),
+        (_overflow_int64, "timestamp of block 3 is '0x8000000000000000': it does not fit"),
         (_repeat_log_index, "the logs of block 3 are out of order"),
         (_swap_logs, "the logs of block 3 are out of order"),
         (_give_another_block, "asked for block 3, got block 0x4"),
@@ -526,9 +557,9 @@ def test_headers_are_the_links_of_the_chain_without_its_transactions() -> None:
     ("field", "value", "says"),
     [
         ("number", "0x3", "asked for block 2, got block 3"),
-        ("number", "two", "holds a bad value"),
+        ("number", "two", "block 2: number is 'two': "),
         ("hash", "0x12", "not 32 bytes"),
-        ("parentHash", "0x" + "zz" * 32, "holds a bad value"),
+        ("parentHash", "0x" + "zz" * 32, "block 2: parentHash is '0xzz"),
     ],
 )
 def test_a_malformed_header_is_refused(field: str, value: str, says: str) -> None:
@@ -559,6 +590,10 @@ def _trace_without_value(chain: TinyChain) -> None:
     del chain.traces_of(3)[0]["action"]["value"]
 
 
+def _trace_of_fewer_than_none(chain: TinyChain) -> None:
+    chain.traces_of(3)[1]["subtraces"] = -1
+
+
 def _trace_too_deep(chain: TinyChain) -> None:
     chain.traces_of(3)[0]["subtraces"] = 2**63
 
@@ -570,7 +605,8 @@ def _trace_too_deep(chain: TinyChain) -> None:
         (_traces_of_another_block, "a trace of block 3 is of another block"),
         (_trace_of_another_transaction, "a trace of block 3 is of another transaction"),
         (_trace_beyond_the_block, "a trace of block 3 is of another transaction"),
-        (_trace_without_value, "a trace has no value"),
+        (_trace_without_value, "value of trace 0 of block 3 is None: "),
+        (_trace_of_fewer_than_none, "subtraces of trace 1 of block 3 is -1: it is negative"),
         (_trace_too_deep, "does not fit 64 bits"),
     ],
 )

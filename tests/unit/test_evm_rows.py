@@ -135,12 +135,49 @@ def test_kinds_of_traces() -> None:
     ]
 
 
-def test_a_trace_without_gas_limit_stops_at_the_largest_int64() -> None:
+def test_amounts_beyond_int64_do_not_stop_the_ingest_and_are_told_exactly() -> None:
+    """Every one of them: what one chain has as its gas limit another has as its fee."""
+    chain, above = TinyChain(n_blocks=3), [hex(2**63 + n) for n in range(14)]
+    block, transaction = chain.block(1), chain.block(1)["transactions"][0]
+    trace = chain.traces_of(1)[0]
+    block |= dict(zip(("gasUsed", "gasLimit", "baseFeePerGas", "size"), above, strict=False))
+    block |= {"blobGasUsed": above[4], "excessBlobGas": above[5]}
+    transaction |= dict(zip(("nonce", "gas", "gasPrice"), above[6:], strict=False))
+    transaction |= {"maxFeePerGas": hex(TOP), "maxPriorityFeePerGas": above[10]}
+    chain.receipts_of(1)[0]["gasUsed"] = above[11]
+    trace["action"]["gas"], trace["result"]["gasUsed"] = above[12], above[13]
+    rows = compared(chain.answer, BlockRange(0, 2))
+    told = [json.loads(rows[table][at]["above_int64"]) for table, at in _FIRST_OF_BLOCK_1]
+    assert [len(each) for each in told] == [6, 6, 2]
+    assert told[1]["gas_price"] == str(2**63 + 8)
+    assert told[1]["max_fee_per_gas"] == str(TOP)
+    others = [row for table, at in _FIRST_OF_BLOCK_1 for row in rows[table][at + 1 :]]
+    assert {row["above_int64"] for row in others} == {None}
+
+
+_FIRST_OF_BLOCK_1 = (("blocks", 1), ("transactions", 0), ("traces", 0))
+
+
+def test_logs_that_are_counted_by_transaction_are_as_the_chain_counts_them() -> None:
+    chain = TinyChain(n_blocks=3, n_transactions=3)
+    logs = [receipt["logs"] for receipt in chain.receipts_of(1)]
+    logs[0].append({**logs[0][0], "logIndex": "0x1"})
+    logs[1].append({**logs[1][0], "logIndex": "0x2"})
+    for of_transaction in logs:
+        for i, log in enumerate(of_transaction):
+            log["logIndex"] = hex(i)
+    rows = compared(chain.answer, BlockRange(0, 2))
+    assert [row["log_index"] for row in rows["logs"]] == [0, 1, 0, 1, 0, 0, 1, 2]
+    assert [row["transaction_index"] for row in rows["logs"]] == [0, 0, 1, 1, 2, 0, 1, 2]
+
+
+def test_a_call_that_moves_no_value_may_leave_it_out() -> None:
     chain = TinyChain(n_blocks=2)
-    chain.traces_of(1)[0]["action"]["gas"] = hex(2**64 - 1)
-    with scripted_rpc(chain.answer) as node:
-        found = fast_rows(node, BlockRange(1, 1))["traces"]
-    assert found["action_gas"].to_pylist()[0] == 2**63 - 1
+    for trace, call_type in zip(chain.traces_of(1), ("delegatecall", "staticcall"), strict=True):
+        trace["action"]["callType"] = call_type
+        del trace["action"]["value"]
+    rows = compared(chain.answer, BlockRange(0, 1))
+    assert [row["action_value"] for row in rows["traces"]] == ["0", "0"]
 
 
 def devchain_answer(chain: DevChain) -> Callable[[str, list[Any]], Any]:

@@ -205,7 +205,7 @@ def test_the_egress_is_called_by_the_pool_that_it_stands_for(tmp_path: Path) -> 
     assert RpcEndpoint("https://node/key").shown == "https://node:443"
 
 
-@pytest.mark.parametrize("said", [None, 7, "mainnet"])
+@pytest.mark.parametrize("said", [None, 7, "mainnet", "1", " 0x1", "0x0_1", hex(2**63)])
 def test_a_chain_id_that_is_no_number_is_malformed(said: object) -> None:
     with scripted_rpc(lambda *_: said) as node:
         client = RpcClient(node.url)

@@ -19,8 +19,8 @@ from trace_platform.domain.evm_encoding import encoded, keccak256
 from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
 from trace_platform.operators.evm.rpc import RpcClient
 from trace_platform.operators.evm_header.envelope import (
+    NotEthereums,
     SignedTransaction,
-    UnknownKind,
     envelope,
     transactions_root,
 )
@@ -195,7 +195,7 @@ def test_a_receipt_that_the_columns_do_not_tell_has_no_root(rows: Chunk) -> None
 
 
 def test_a_transaction_of_an_unknown_type_is_named() -> None:
-    with pytest.raises(UnknownKind, match="type 126"):
+    with pytest.raises(NotEthereums, match="type 0x7e"):
         envelope(msgspec.convert(FIRST | {"type": "0x7e"}, SignedTransaction))
 
 
@@ -204,6 +204,21 @@ def test_a_field_that_is_missing_is_refused(field: str) -> None:
     less = {k: v for k, v in FIRST.items() if k != field}
     with pytest.raises(ValueError, match="missing"):
         envelope(msgspec.convert(less, SignedTransaction))
+
+
+@pytest.mark.parametrize(
+    ("field", "sent"),
+    [("gasLimit", "5000"), ("gasUsed", "0x 0"), ("miner", "00" * 21), ("nonce", "0x53 9b")],
+)
+def test_a_header_is_read_as_strictly_as_its_columns(field: str, sent: str) -> None:
+    with pytest.raises(ValueError, match=f"is '{sent[:8]}"):
+        header_hash(msgspec.convert(MAINNET[1] | {field: sent}, Header))
+
+
+def test_a_transaction_that_nobody_signed_is_named() -> None:
+    for nobody in ({"r": "0x0", "s": "0x0"}, {"r": None, "s": None}):
+        with pytest.raises(NotEthereums, match="nobody signed"):
+            envelope(msgspec.convert(FIRST | nobody, SignedTransaction))
 
 
 @settings(max_examples=50)

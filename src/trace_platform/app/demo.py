@@ -66,8 +66,8 @@ def node_demo(rpc_url: str, blocks: int) -> Demo:
     """Reads the newest final blocks of a real node. Raise when it does not answer."""
     client = RpcClient(rpc_url)
     try:
-        chain_id = int(client.call("eth_chainId"), 16)
-        head = int(client.call("eth_blockNumber"), 16)
+        chain_id = client.number("eth_chainId")
+        head = client.number("eth_blockNumber")
     finally:
         client.close()
     name = f"chain_{chain_id}"

@@ -30,7 +30,8 @@ from trace_platform.wire.task import BlockNumber, TaskOutput
 _KEYS = {
     "blocks": ("block_number",),
     "transactions": ("block_number", "transaction_index"),
-    "logs": ("block_number", "log_index"),
+    # Some chains count logs by transaction.
+    "logs": ("block_number", "transaction_index", "log_index"),
 }
 
 

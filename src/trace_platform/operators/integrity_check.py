@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from typing import ClassVar, Literal
 
@@ -124,10 +125,14 @@ class _Check:
         self._task.log.info(
             "integrity_checked",
             mode=self._config.mode,
+            header_hash=self._config.header_hash,
+            roots=self._config.roots,
             partitions=len(partitions),
             blocks_compared=sum(map(len, targets)),
             findings=len(self._found),
         )
+        for each in self._chain.unproven():
+            self._task.log.warning("integrity_unproven", **asdict(each))
         return self._found
 
     def _scan(self, partition: Partition) -> Scan | None:

@@ -120,8 +120,8 @@ def _head(client: RpcClient | None) -> int | None:
     if client is None:
         return None
     try:
-        return int(client.call("eth_blockNumber"), 16)
-    except (RpcUnreachable, MalformedBlock, TypeError, ValueError):
+        return client.number("eth_blockNumber")
+    except (RpcUnreachable, MalformedBlock):
         return None
 
 

@@ -25,7 +25,7 @@ from trace_platform.operators import frames, parquet_output, scope, trim_hot
 from trace_platform.operators.accepts import ONE_RANGE, RANGE, Accepts, Updates
 from trace_platform.operators.chain_table import counted, is_chain_table
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
-from trace_platform.operators.evm.schema import TABLES
+from trace_platform.operators.evm.schema import ABOVE_INT64, TABLES
 from trace_platform.operators.frames import Again, Frames
 from trace_platform.wire.task import TaskInput
 
@@ -105,12 +105,20 @@ def _from_the_chain(task: TaskContext) -> Again:
     def rows(columns: Sequence[str], blocks: BlockRange) -> DataFrame | None:
         from trace_platform.operators.evm.source import read_chain
 
-        table = next((name for name, s in TABLES.items() if s.names == list(columns)), None)
+        table = next((name for name in TABLES if _has_columns(name, columns)), None)
         if config.rpc_pool is None or config.chain_id is None or table is None:
             return None
-        return read_chain(task.spark(), task.rpc(config.rpc_pool), table, config.chain_id, blocks)
+        rpc = task.rpc(config.rpc_pool)
+        found = read_chain(task.spark(), rpc, table, config.chain_id, blocks)
+        return found.select(*columns)
 
     return rows
+
+
+def _has_columns(table: str, columns: Sequence[str]) -> bool:
+    """Whether a chain's table has just these, or had them before there was `above_int64`."""
+    names = TABLES[table].names
+    return list(columns) in (names, [name for name in names if name != ABOVE_INT64])
 
 
 def _reads(task: TaskContext) -> list[TaskInput]:

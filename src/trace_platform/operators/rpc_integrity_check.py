@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -133,6 +133,7 @@ class _Rounds:
         self._task = task
         self._config = config
         self._members = members
+        self._told_unproven: set[tuple[str, str, str]] = set()
 
     def run(self, number: int) -> None:
         heads = dict(self._heads())
@@ -147,6 +148,7 @@ class _Rounds:
         for member in heads:
             self._tell(member, [each for each in problems if each.provider == member.name])
             self._end(member, {p.code for p in problems if p.provider == member.name}, answered)
+            self._tell_unproven(member)
         self._task.log.info(
             "rpc_round", providers=len(heads), blocks=sorted(heights), problems=len(problems)
         )
@@ -282,6 +284,14 @@ class _Rounds:
                 self._task.log.warning(
                     "rpc_problem", code=each.code, provider=member.name, what=each.message
                 )
+
+    def _tell_unproven(self, member: Member) -> None:
+        """Once in an attempt: it is the way of the chain, and no problem of the provider's."""
+        for each in member.unproven():
+            known = (member.name, each.what, each.why)
+            if known not in self._told_unproven:
+                self._told_unproven.add(known)
+                self._task.log.warning("rpc_unproven", provider=member.name, **asdict(each))
 
     def _end(self, member: Member, codes: set[str], answered: Mapping[int, set[Member]]) -> None:
         """What is over: nothing of its kind was seen, also not where it was seen first."""

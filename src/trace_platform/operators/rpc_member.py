@@ -12,8 +12,9 @@ from trace_platform.data.database import DataDatabase
 from trace_platform.data.incidents import Incidents
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
+from trace_platform.domain.evm_hex import data, quantity
 from trace_platform.operators.evm.rpc import RpcClient
-from trace_platform.operators.integrity.chain import Chain, Proofs, Rows
+from trace_platform.operators.integrity.chain import Chain, Proofs, Rows, Unproven
 from trace_platform.operators.rpc_providers import Provider
 
 # Heights whose hashes an attempt remembers.
@@ -32,7 +33,7 @@ _PROBLEMS: tuple[tuple[str, Severity], ...] = (
     ("rpc_history_changed", "critical"),
 )
 
-Log = tuple[int, str, tuple[str, ...], str]  # its index, address, topics and data
+Log = tuple[int, bytes, tuple[bytes, ...], bytes]  # its index, address, topics and data
 
 
 class Member:
@@ -63,8 +64,8 @@ class Member:
     def head(self) -> int | None:
         """None: it does not answer, or not with a number."""
         try:
-            return int(self._client.call("eth_blockNumber"), 16)
-        except (RpcUnreachable, MalformedBlock, TypeError, ValueError):
+            return self._client.number("eth_blockNumber")
+        except (RpcUnreachable, MalformedBlock):
             return None
 
     def finalized(self, depth: int) -> int:
@@ -74,13 +75,18 @@ class Member:
         """Raise ProvidersDisagree or MalformedBlock for what cannot be true."""
         return self._chain.rows([BlockRange(block, block)])
 
+    def unproven(self) -> list[Unproven]:
+        return self._chain.unproven()
+
     def logs_by_filter(self, block_hash: bytes) -> list[Log]:
         """By `eth_getLogs`. Raise MalformedBlock for what are no logs."""
         found = self._client.call("eth_getLogs", {"blockHash": "0x" + block_hash.hex()})
         try:
             return sorted(_log(each) for each in found)
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (KeyError, TypeError):
             raise MalformedBlock(f"{self.name} answers eth_getLogs with no logs") from None
+        except ValueError as error:
+            raise MalformedBlock(f"{self.name} answers eth_getLogs with no logs: {error}") from None
 
     def first_said(self, block: int, block_hash: bytes) -> bytes:
         """Of a final block: what its hash was when it was first asked for."""
@@ -102,14 +108,15 @@ def logs_of(rows: pa.Table) -> list[Log]:
     return sorted(
         (
             row["log_index"],
-            "0x" + row["address"].hex(),
-            tuple("0x" + row[topic].hex() for topic in _TOPICS if row[topic] is not None),
-            "0x" + row["data"].hex(),
+            row["address"],
+            tuple(row[topic] for topic in _TOPICS if row[topic] is not None),
+            row["data"],
         )
         for row in rows.to_pylist()
     )
 
 
 def _log(said: dict[str, Any]) -> Log:
-    topics = tuple(topic.lower() for topic in said["topics"])
-    return int(said["logIndex"], 16), said["address"].lower(), topics, said["data"].lower()
+    topics = tuple(data(topic, "topics", 32) for topic in said["topics"])
+    address, index = data(said["address"], "address", 20), quantity(said["logIndex"], "logIndex")
+    return index, address, topics, data(said["data"], "data")

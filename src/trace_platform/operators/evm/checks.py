@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 
 from trace_platform.domain.errors import MalformedBlock
+from trace_platform.domain.evm_hex import quantity
 from trace_platform.operators.evm.payload import Block, Receipt, Trace
 
 _MOVED = "the chain moved while it was read"
@@ -14,14 +16,15 @@ def check_block(number: int, block: Block) -> None:
     """It is the block asked for."""
     if not _is_number(block.number, number):
         raise MalformedBlock(f"asked for block {number}, got block {block.number[:20]}")
-    if [t.index for t in block.transactions] != _indexes(len(block.transactions)):
+    indexes = [t.index for t in block.transactions]
+    if indexes != _indexes(len(indexes)) and not all(map(_is_number, indexes, count())):
         raise MalformedBlock(f"the transactions of block {number} are out of order")
 
 
 def check_receipts(block: Block, receipts: list[Receipt]) -> None:
     """There is one of each transaction, in order, and not all logs are missing. The block is
     checked."""
-    number = int(block.number, 16)
+    number = quantity(block.number, "number")
     if len(receipts) != len(block.transactions):
         raise MalformedBlock(
             f"block {number} has {len(block.transactions)} transactions, {len(receipts)} receipts"
@@ -41,7 +44,7 @@ def check_receipts(block: Block, receipts: list[Receipt]) -> None:
 def check_traces(block: Block, traces: list[Trace]) -> None:
     """They are of this block and its transactions. Not every transaction has one: some chains
     have transactions of their own that nothing executes. The block is checked."""
-    number = int(block.number, 16)
+    number = quantity(block.number, "number")
     if block.transactions and not traces:
         raise MalformedBlock(f"block {number} has {len(block.transactions)} transactions, 0 traces")
     if any(trace.block_hash != block.hash for trace in traces):
@@ -63,7 +66,7 @@ def check_links(blocks: Iterable[Block], parent: str | None) -> str | None:
     for block in blocks:
         if parent is not None and block.parent_hash != parent:
             raise MalformedBlock(
-                f"block {int(block.number, 16)} is not a child of the block before it",
+                f"block {quantity(block.number, 'number')} is not a child of the block before it",
                 hint=_MOVED,
             )
         parent = block.hash
@@ -76,7 +79,7 @@ def _has_bits(bloom: str | None) -> bool:
 
 def _is_number(text: str, number: int) -> bool:
     try:
-        return int(text, 16) == number
+        return quantity(text, "number") == number
     except ValueError:
         return False
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
+from trace_platform.domain.evm_hex import quantity
 from trace_platform.operators.evm.checks import (
     check_block,
     check_links,
@@ -189,10 +190,7 @@ class RangeFetcher:
             transactions, logs = self._receipt_rows(blocks, answers)
             traces = trace_columns(blocks, answers.traces) if self._with_traces else _NO_TRACES
         except ValueError as error:
-            first, last = answers.blocks[0].number, answers.blocks[-1].number
-            raise MalformedBlock(
-                f"blocks {int(first, 16)} to {int(last, 16)} hold a bad value: {error}"
-            ) from None
+            raise MalformedBlock(str(error)) from None
         return Chunk(blocks, transactions, logs, traces)
 
     def _receipt_rows(
@@ -209,9 +207,9 @@ class RangeFetcher:
 
 def _number(block: Block) -> int:
     try:
-        return int(block.number, 16)
-    except ValueError:
-        raise MalformedBlock("a block's number is no number") from None
+        return quantity(block.number, "number")
+    except ValueError as error:
+        raise MalformedBlock(f"the answer for a block is not a block: {error}") from None
 
 
 class _NoGc:

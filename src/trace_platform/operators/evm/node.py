@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trace_platform.domain.errors import InvalidConfig, MalformedBlock, RpcUnreachable
+from trace_platform.domain.evm_hex import data, quantity
 from trace_platform.operators.evm.payload import Block, BlockLink, Receipt, Trace
 from trace_platform.operators.evm.rpc import RpcClient, RpcFault, is_bad_params, is_missing_method
 
@@ -23,6 +24,13 @@ class Header(NamedTuple):
     number: int
     hash: bytes
     parent_hash: bytes
+
+    @classmethod
+    def read(cls, number: object, own: object, parent: object) -> Header:
+        """As a node writes them. Raise ValueError."""
+        return cls(
+            quantity(number, "number"), data(own, "hash", 32), data(parent, "parentHash", 32)
+        )
 
 
 @dataclass(slots=True)
@@ -253,9 +261,9 @@ class Node:
         if found is None:
             return None
         try:
-            header = Header(int(found.number, 16), _hash(found.hash), _hash(found.parent_hash))
+            header = Header.read(found.number, found.hash, found.parent_hash)
         except ValueError as error:
-            raise MalformedBlock(f"block {number} holds a bad value: {error}") from None
+            raise MalformedBlock(f"block {number}: {error}") from None
         if header.number != number:
             raise MalformedBlock(f"asked for block {number}, got block {header.number}")
         return header
@@ -268,15 +276,9 @@ def _hash_param(block_hash: str, bare: bool) -> str | dict[str, str]:
 def _shown(block: Block) -> str:
     """Of a number that nobody has checked yet."""
     try:
-        return str(int(block.number, 16))
+        return str(quantity(block.number, "number"))
     except ValueError:
         return block.number[:20]
-
-
-def _hash(text: str) -> bytes:
-    if len(text) != 66 or not text.startswith("0x"):
-        raise ValueError("a hash is not 32 bytes of hex")
-    return bytes.fromhex(text[2:])
 
 
 def _slices(hashes: list[str]) -> Iterator[list[str]]:

@@ -26,6 +26,7 @@ from trace_platform.domain.errors import (
     RpcUnreachable,
     WrongChain,
 )
+from trace_platform.domain.evm_hex import quantity
 from trace_platform.drivers.node_url import (
     login,
     parse_url,
@@ -43,6 +44,7 @@ from trace_platform.wire.task import MAX_RETRY_AFTER_S
 T = TypeVar("T")
 
 _TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 522, 524})
+_INT64_MAX = 2**63 - 1
 _BACKOFF_S = (0.2, 0.6, 1.8)
 # An answer that keeps coming may take so many times the time-out: a slow line is not a silent one.
 _TIMEOUTS_PER_ANSWER = 5
@@ -139,12 +141,19 @@ class RpcClient:
         body = _encode(calls)
         return self._retrying(lambda: self._ask(body, len(calls), decoder))
 
-    def check_chain(self, chain_id: int) -> None:
-        found = self.call("eth_chainId")
+    def number(self, method: str) -> int:
+        """Of a method without parameters that tells a block's number or the chain's id. Raise
+        MalformedBlock for what is none."""
         try:
-            served = int(found, 16)
-        except (TypeError, ValueError):
-            raise MalformedBlock(f"{self.endpoint} answers eth_chainId with no number") from None
+            found = quantity(self.call(method), method)
+            if found > _INT64_MAX:
+                raise ValueError(f"{method} is {found}: it does not fit 64 bits")
+        except ValueError as error:
+            raise MalformedBlock(f"{self.endpoint}: {error}") from None
+        return found
+
+    def check_chain(self, chain_id: int) -> None:
+        served = self.number("eth_chainId")
         if served != chain_id:
             raise WrongChain(
                 f"the job asks for chain {chain_id}, {self.endpoint} serves chain {served}",

@@ -3,8 +3,13 @@
 Names, order and meaning of the first columns are cryo's; ours follow. Types differ on purpose:
 cryo's u32 and u64 are int64 here, because Spark has no unsigned types (it would read them as
 bigint and decimal(20,0)) and one integer type joins everywhere in DuckDB and Spark without a
-cast. A number above 2^63-1 is refused rather than wrapped, except for caps that people set
-(`gas_limit`, `max_fee_per_gas`, `max_priority_fee_per_gas`), which stop at 2^63-1.
+cast. An amount (gas, a fee, a nonce, a size) above 2^63-1 stops there, and `above_int64` has its
+exact value: null in nearly all rows, else a JSON object of decimal texts by column. A place, a
+time or a kind (numbers, indexes, `timestamp`, `transaction_type`) above it is refused: no chain has
+one.
+
+`above_int64` came later than the other columns. It may be null, and is the last one: it is added to
+datasets that were written without it.
 
 A uint256 is three columns: `_binary` (32 bytes, big endian; sorts as the number does),
 `_string` (exact decimal) and `_f64` (nearest double, for aggregates).
@@ -18,6 +23,7 @@ import pyarrow as pa
 
 Table = Literal["blocks", "transactions", "logs", "traces"]
 
+ABOVE_INT64 = "above_int64"
 _BINARY, _INT, _TEXT, _F64, _BOOL = pa.binary(), pa.int64(), pa.string(), pa.float64(), pa.bool_()
 
 
@@ -51,6 +57,7 @@ BLOCKS = pa.schema(
         _optional("excess_blob_gas", _INT),
         _optional("withdrawals_root", _BINARY),  # since Shanghai
         _required("uncle_count", _INT),
+        _optional(ABOVE_INT64, _TEXT),
     ]
 )
 
@@ -80,6 +87,7 @@ TRANSACTIONS = pa.schema(
         # Ours.
         _required("block_hash", _BINARY),
         _required("parent_hash", _BINARY),
+        _optional(ABOVE_INT64, _TEXT),
     ]
 )
 
@@ -129,6 +137,7 @@ TRACES = pa.schema(
         _required("parent_hash", _BINARY),
         _required("action_value_binary", _BINARY),
         _required("action_value_f64", _F64),
+        _optional(ABOVE_INT64, _TEXT),
     ]
 )
 

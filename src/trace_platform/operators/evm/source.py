@@ -127,7 +127,7 @@ class EvmReader(DataSourceReader):
         client = RpcClient(self._endpoint)
         if options.chain_id is not None:
             client.check_chain(options.chain_id)
-        chain_id = options.chain_id or int(client.call("eth_chainId"), 16)
+        chain_id = options.chain_id or client.number("eth_chainId")
         client.close()
         found = partitions(
             BlockRange(options.start, options.end),

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import field
 
 from trace_platform.domain.evm_encoding import Item, encoded
+from trace_platform.domain.evm_hex import data, quantity
 from trace_platform.operators.evm_header.trie import list_root
 
 
@@ -31,11 +32,12 @@ class SignedTransaction(msgspec.Struct, gc=False):
     value: str
     input: str
     gas: str
-    r: str
-    s: str
     to: str | None = None
     kind: str = field(name="type", default="0x0")
+    # Some chains have transactions that nobody signed: without these, or with zeros.
     v: str | None = None
+    r: str | None = None
+    s: str | None = None
     y_parity: str | None = field(name="yParity", default=None)
     chain_id: str | None = field(name="chainId", default=None)
     gas_price: str | None = field(name="gasPrice", default=None)
@@ -47,19 +49,21 @@ class SignedTransaction(msgspec.Struct, gc=False):
     authorizations: list[Authorization] | None = field(name="authorizationList", default=None)
 
 
-class UnknownKind(Exception):
-    """A transaction of a type that this code does not know: nothing can be said of its root."""
+class NotEthereums(Exception):
+    """A transaction that Ethereum does not have: nothing can be said of the root that it is in."""
 
 
 def transactions_root(transactions: Sequence[SignedTransaction]) -> bytes:
-    """Raise UnknownKind, or ValueError for a field that is missing or no hex."""
+    """Raise NotEthereums, or ValueError for a field that is missing or no hex."""
     return list_root([envelope(transaction) for transaction in transactions])
 
 
 def envelope(transaction: SignedTransaction) -> bytes:
-    kind = int(transaction.kind, 16)
+    kind = quantity(transaction.kind, "type")
     if kind not in _BODIES:
-        raise UnknownKind(f"type {kind}")
+        raise NotEthereums(f"a transaction is of type {kind:#x}")
+    if not any(_number(each) for each in (transaction.r, transaction.s) if each is not None):
+        raise NotEthereums("nobody signed a transaction")
     body = encoded(_BODIES[kind](transaction))
     return bytes([kind]) + body if kind else body
 
@@ -103,7 +107,7 @@ def _capped(t: SignedTransaction) -> list[Item]:
 
 
 def _call(t: SignedTransaction) -> list[Item]:
-    return [_number(t.gas), _data(t.to or "0x"), _number(t.value), _data(t.input)]
+    return [_number(t.gas), _data("0x" if t.to is None else t.to), _number(t.value), _data(t.input)]
 
 
 def _access(t: SignedTransaction) -> list[Item]:
@@ -127,8 +131,8 @@ def _signature(t: SignedTransaction) -> list[Item]:
 def _number(text: str | None) -> int:
     if text is None:
         raise ValueError("a field of a signed transaction is missing")
-    return int(text, 16)
+    return quantity(text, "a number of a signed transaction")
 
 
 def _data(text: str) -> bytes:
-    return bytes.fromhex(text.removeprefix("0x"))
+    return data(text, "a field of a signed transaction")

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import field
 
 from trace_platform.domain.evm_encoding import Item, encoded, keccak256
+from trace_platform.domain.evm_hex import data, quantity
 from trace_platform.operators.evm_header.envelope import SignedTransaction
 
 # In the order in which they are hashed; a number where True.
@@ -56,10 +57,10 @@ class Header(msgspec.Struct, gc=False):
 
 def header_hash(header: Header) -> bytes:
     """Raise ValueError for text that is not hex."""
-    told = [(getattr(header, name), is_number) for name, is_number in (*_ALWAYS, *_SINCE)]
+    told = [(name, getattr(header, name), is_number) for name, is_number in (*_ALWAYS, *_SINCE)]
     fields: list[Item] = [
-        int(text, 16) if is_number else bytes.fromhex(text[2:])
-        for text, is_number in told
+        quantity(text, name) if is_number else data(text, name)
+        for name, text, is_number in told
         if text is not None
     ]
     return keccak256(encoded(fields))

@@ -19,6 +19,8 @@ from trace_platform.domain.evm_encoding import BLOOM_BYTES, Item, bloom_bits, en
 from trace_platform.operators.evm_header.trie import list_root
 
 _KNOWN_TYPES = range(5)
+_INT64_MAX = 2**63 - 1
+_NOBODY = bytes(20)
 # The same few addresses and topics are in most blocks.
 _bits = lru_cache(maxsize=65_536)(bloom_bits)
 
@@ -26,9 +28,9 @@ Log = tuple[bytes, list[bytes], bytes]
 
 
 def receipts_roots(transactions: pa.Table, logs: pa.Table) -> dict[int, bytes]:
-    """By block number, of blocks with transactions; without those of which the columns do not tell
-    the receipts. Rows are in the order of the chain."""
-    logs_of = _logs_of(logs)
+    """By block number, of blocks with transactions, without those that are `untold`. Rows are in
+    the order of the chain."""
+    logs_of, without = _logs_of(logs), untold(transactions)
     names = ("block_number", "transaction_index", "transaction_type", "success", "gas_used")
     by_block: dict[int, list[tuple[int, int, bool | None, int]]] = defaultdict(list)
     for number, *receipt in zip(*(transactions[n].to_pylist() for n in names), strict=True):
@@ -36,8 +38,30 @@ def receipts_roots(transactions: pa.Table, logs: pa.Table) -> dict[int, bytes]:
     return {
         number: _root(rows, [logs_of.get((number, row[0]), []) for row in rows])
         for number, rows in by_block.items()
-        if all(kind in _KNOWN_TYPES and success is not None for _, kind, success, _ in rows)
+        if number not in without
     }
+
+
+def untold(transactions: pa.Table) -> dict[int, str]:
+    """By block number: why the columns do not tell the receipts that the root is made of."""
+    found: dict[int, str] = {}
+    names = ("block_number", "transaction_type", "success", "gas_used", "from_address")
+    for number, *transaction in zip(*(transactions[n].to_pylist() for n in names), strict=True):
+        why = _why_untold(*transaction)
+        if why is not None:
+            found.setdefault(number, why)
+    return found
+
+
+def _why_untold(kind: int, success: bool | None, gas_used: int, sender: bytes) -> str | None:
+    if kind not in _KNOWN_TYPES:
+        return f"a transaction is of type {kind:#x}"
+    if success is None:
+        return "receipts from before Byzantium have a state root"
+    if gas_used == _INT64_MAX:
+        return "gas_used is above int64"
+    # Of a chain's own transactions, which some chains show and leave out of the root.
+    return "nobody sent a transaction" if sender == _NOBODY else None
 
 
 def bloom(logs: Iterable[Log]) -> bytes:

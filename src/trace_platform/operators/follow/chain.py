@@ -94,23 +94,14 @@ def _header(client: RpcClient, tag: str) -> Header:
     if found is None:
         raise RpcUnreachable(f"{client.endpoint} has no {tag} block (yet)")
     try:
-        number = _number(found["number"])
-        return Header(number, _hash(found["hash"]), _hash(found["parentHash"]))
-    except (TypeError, KeyError, ValueError):
+        header = Header.read(found["number"], found["hash"], found["parentHash"])
+        if header.number > _HIGHEST:
+            raise ValueError(f"no block has the number {header.number}")
+    except (TypeError, KeyError):
         raise MalformedBlock(f"the answer for the {tag} block is not a block") from None
-
-
-def _number(text: str) -> int:
-    number = int(text, 16)
-    if not 0 <= number <= _HIGHEST:
-        raise ValueError("no block has such a number")
-    return number
-
-
-def _hash(text: str) -> bytes:
-    if len(text) != 66 or text[:2] != "0x":
-        raise ValueError("a hash is not 32 bytes of hex")
-    return bytes.fromhex(text[2:])
+    except ValueError as error:
+        raise MalformedBlock(f"the answer for the {tag} block is not a block: {error}") from None
+    return header
 
 
 def _hashes(headers: Sequence[Header | None]) -> list[bytes | None]:

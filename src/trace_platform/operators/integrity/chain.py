@@ -17,21 +17,24 @@ import pyarrow as pa
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import MalformedBlock, ProvidersDisagree, RpcUnreachable
+from trace_platform.domain.evm_hex import data, quantity
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.evm.fetch import RangeFetcher
 from trace_platform.operators.evm.rpc import RpcClient, RpcFault
 from trace_platform.operators.evm_header.envelope import (
+    NotEthereums,
     SignedTransaction,
-    UnknownKind,
     transactions_root,
 )
 from trace_platform.operators.evm_header.header import Header, header_hash
-from trace_platform.operators.evm_header.receipts import receipts_roots
+from trace_platform.operators.evm_header.receipts import receipts_roots, untold
 from trace_platform.operators.evm_header.trie import EMPTY_ROOT
 
 TABLES = ("blocks", "transactions", "logs")
 ALL_TABLES = (*TABLES, "traces")
 Rows = dict[str, pa.Table]  # by table
+# No hash is this one: some chains have no such root.
+_NO_ROOT = bytes(32)
 # Spans asked for at the same time.
 _AT_ONCE = 4
 
@@ -51,6 +54,16 @@ class Proofs:
 
     header_hash: bool
     roots: bool
+
+
+@dataclass(slots=True)
+class Unproven:
+    """What could not be proven of some blocks, since only Ethereum's rules are known."""
+
+    what: str
+    why: str
+    first_block: int
+    blocks: int = 0
 
 
 class Chain:
@@ -73,6 +86,7 @@ class Chain:
         self._chain_id = chain_id
         self._proofs = proofs
         self._batch_blocks = batch_blocks
+        self._unproven: dict[tuple[str, str], Unproven] = {}
 
     def close(self) -> None:
         for client in self._clients:
@@ -98,6 +112,10 @@ class Chain:
                 self._prove(numbers[i : i + self._batch_blocks], found)
         return found
 
+    def unproven(self) -> list[Unproven]:
+        """Of all rows so far."""
+        return list(self._unproven.values())
+
     def confirm(self, blocks: BlockRange, first: Rows, *, with_traces: bool = False) -> None:
         """Raise ProvidersDisagree unless most nodes of the pool say the same, asked again."""
         tables = ALL_TABLES if with_traces else TABLES
@@ -121,7 +139,7 @@ class Chain:
             found = None  # some refuse the tag; one that is away refuses the next call, too
         number = found.get("number") if isinstance(found, dict) else None
         if number is None:
-            return max(_number(client.call("eth_blockNumber")) - depth, -1)
+            return max(client.number("eth_blockNumber") - depth, -1)
         return _number(number)
 
     def _fetcher(self, client: RpcClient, tables: Collection[str]) -> RangeFetcher:
@@ -134,12 +152,35 @@ class Chain:
         told = rows_of(rows["blocks"], span)["block_hash"].to_pylist()
         with _readable_values(span):
             for (number, header), block_hash in zip(headers.items(), told, strict=True):
-                if bytes.fromhex(header.hash[2:]) != block_hash:
-                    raise _contradiction(number, "hash", header.hash, "0x" + block_hash.hex())
+                _same(number, "hash", header.hash, block_hash)
                 if self._proofs.header_hash:
                     _same(number, "hash of its header", header.hash, header_hash(header))
             if self._proofs.roots:
-                _prove_roots(headers, *(rows_of(rows[t], span) for t in TABLES[1:]))
+                self._prove_roots(headers, *(rows_of(rows[t], span) for t in TABLES[1:]))
+
+    def _prove_roots(
+        self, headers: dict[int, Header], transactions: pa.Table, logs: pa.Table
+    ) -> None:
+        receipts, without = receipts_roots(transactions, logs), untold(transactions)
+        for number, header in headers.items():
+            made = without.get(number) or receipts.get(number, EMPTY_ROOT)
+            self._prove_root(number, "receipts root", header.receipts_root, made)
+            signed = [t for t in header.transactions if isinstance(t, SignedTransaction)]
+            try:
+                made = transactions_root(signed)
+            except NotEthereums as error:
+                made = str(error)
+            self._prove_root(number, "transactions root", header.transactions_root, made)
+
+    def _prove_root(self, number: int, what: str, said: str, made: bytes | str) -> None:
+        """`made`: the root, or why it cannot be made."""
+        if data(said, what) == _NO_ROOT:
+            made = "the header has none"
+        if isinstance(made, bytes):
+            _same(number, what, said, made)
+        else:
+            found = self._unproven.setdefault((what, made), Unproven(what, made, number))
+            found.blocks += 1
 
     def _headers(self, numbers: Sequence[int]) -> list[Header]:
         calls = [("eth_getBlockByNumber", (hex(n), self._proofs.roots)) for n in numbers]
@@ -152,22 +193,6 @@ class Chain:
         if answer.result is None:
             raise RpcUnreachable(f"{self._clients[0].endpoint} does not have block {number} (yet)")
         return answer.result
-
-
-def _prove_roots(headers: dict[int, Header], transactions: pa.Table, logs: pa.Table) -> None:
-    busy = set(transactions["block_number"].to_pylist())
-    receipts = receipts_roots(transactions, logs)
-    for number, header in headers.items():
-        # Of receipts that the columns do not tell nothing is known.
-        if number in receipts or number not in busy:
-            root = receipts.get(number, EMPTY_ROOT)
-            _same(number, "receipts root", header.receipts_root, root)
-        signed = [t for t in header.transactions if isinstance(t, SignedTransaction)]
-        try:
-            root = transactions_root(signed)
-        except UnknownKind:
-            continue
-        _same(number, "transactions root", header.transactions_root, root)
 
 
 def _fetched(fetcher: RangeFetcher, blocks: BlockRange) -> Rows:
@@ -187,13 +212,13 @@ def rows_of(rows: pa.Table, blocks: BlockRange) -> pa.Table:
 
 def _number(said: Any) -> int:
     try:
-        return int(said, 16)
-    except (TypeError, ValueError):
-        raise MalformedBlock("a block's number is no number") from None
+        return quantity(said, "number")
+    except ValueError as error:
+        raise MalformedBlock(f"the answer for a block is not a block: {error}") from None
 
 
 def _same(number: int, what: str, said: str, computed: bytes) -> None:
-    if bytes.fromhex(said[2:]) != computed:
+    if data(said, what) != computed:
         raise _contradiction(number, what, said, "0x" + computed.hex())
 
 
@@ -211,4 +236,4 @@ def _readable_values(span: BlockRange) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise MalformedBlock(f"blocks {span.key} hold a bad value: {error}") from None
+        raise MalformedBlock(f"blocks {span.key}: {error}") from None

@@ -21,7 +21,8 @@ _COUNTED_BLOCKS = 10_000_000
 KEYS: dict[str, tuple[str, ...]] = {
     "blocks": ("block_number",),
     "transactions": ("block_number", "transaction_index"),
-    "logs": ("block_number", "log_index"),
+    # Some chains count logs by transaction.
+    "logs": ("block_number", "transaction_index", "log_index"),
     # In a block they stay as they are: depth first, as every node gives them.
     "traces": ("block_number",),
 }
@@ -130,9 +131,12 @@ def _see_blocks(found: Scan, batch: pa.RecordBatch) -> None:
 
 
 def _see_children(found: Scan, batch: pa.RecordBatch) -> None:
-    """Each row is the next one of its block, or the first of a later one."""
-    numbers, indexes = _numbers(batch), _numbers(batch, batch.schema.names[1])
+    """Each row is the next one of its block, or the first of a later one; of logs, or of a later
+    transaction."""
+    numbers, indexes = _numbers(batch), _numbers(batch, batch.schema.names[-1])
     same, later = np.diff(numbers) == 0, np.diff(numbers) > 0
+    if batch.num_columns > 2:
+        later |= same & (np.diff(_numbers(batch, "transaction_index")) > 0)
     fits = (same & (np.diff(indexes) == 1)) | (later & (indexes[1:] == 0))
     (broken,) = np.nonzero(~fits)
     for place in broken.tolist():
@@ -158,7 +162,7 @@ def _see_begin(found: Scan, table: str, batch: pa.RecordBatch, *, is_first: bool
     if table == "blocks":
         if number != found.blocks.start:
             _suspect(found, found.blocks.start, number)
-    elif table != "traces" and _numbers(batch, batch.schema.names[1])[0] != 0:
+    elif table != "traces" and _numbers(batch, batch.schema.names[-1])[0] != 0:
         _suspect(found, number, number)
 
 
