@@ -21,6 +21,7 @@ from trace_platform.domain.freshness import (
     Read,
     has_read,
     is_older,
+    keys_of,
     left_of,
     overlap,
     ranges_of,
@@ -67,7 +68,7 @@ async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
     wakes = (await reads.wakes(tx, [task["generation_id"]]))[task["generation_id"]]
     _refuse_obsolete(task, wakes)
     staged = [
-        Staged(output, manifest, await _current(tx, output, manifest))
+        Staged(output, manifest, await _current(tx, task, output, manifest, wakes))
         for output, manifest in verified
         if manifest is not None
     ]
@@ -87,18 +88,33 @@ async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
         await _check(tx, task, each, wakes, gave_way)
         await datasets.widen_columns(tx, known[each.output.dataset_version], each.manifest)
         made = await partitions.replace(
-            tx, each.output, each.manifest, task, reads_of(task["inputs"]), moment
+            tx,
+            each.output,
+            each.manifest,
+            task,
+            reads_of(task["inputs"]),
+            [partition.key for partition in each.current],
+            moment,
         )
         generation = (each.output.dataset_uuid, each.output.dataset_version)
         committed[generation, each.manifest.partition_key] = made
     return committed
 
 
-async def _current(tx: Tx, output: OutputCommit, manifest: Manifest) -> list[Partition]:
-    span = span_of(manifest)
-    if span is None:
-        return await partitions.of_key(tx, output.dataset_version, manifest.partition_key)
-    return await partitions.within(tx, output.dataset_version, span)
+async def _current(
+    tx: Tx, task: Row, output: OutputCommit, manifest: Manifest, wakes: Wakes
+) -> list[Partition]:
+    """What gives way: of what has no range also what holds some of the same, under another name."""
+    version, span = output.dataset_version, span_of(manifest)
+    if span is not None:
+        return await partitions.within(tx, version, span)
+    found = {
+        each.key: each for each in await partitions.of_key(tx, version, manifest.partition_key)
+    }
+    if task["takes_several"]:
+        same = keys_of(reads_of(task["inputs"]), wakes)
+        found |= {each.key: each for each in await partitions.of_keys(tx, version, same)}
+    return list(found.values())
 
 
 def _refuse_obsolete(task: Row, wakes: Wakes) -> None:
@@ -130,7 +146,7 @@ def _adds_nothing(task: Row, staged: Staged) -> bool:
     if not (changes and staged.current) or "append" in _pinned(task, staged.output):
         return False
     if staged.span is None:
-        return all(staged.current[0].holds_key(change) for change in changes)
+        return all(any(p.holds_key(change) for p in staged.current) for change in changes)
     if any(change.span is None for change in changes):
         return False
     parts = [replace(c, span=part) for c in changes if (part := overlap(c.span, staged.span))]
@@ -173,6 +189,11 @@ def _refuse_older(task: Row, staged: Staged, wakes: Wakes, gave_way: Mapping[int
             raise CommitOvertaken(
                 f"partition {partition.key} was made of a newer state of the inputs",
                 hint="another attempt reads what is current",
+            )
+        if task["takes_several"] and keys_of(partition.made_of, wakes) - keys_of(ours, wakes):
+            raise CommitOvertaken(
+                f"partition {partition.key} is there, and not all that it holds was read",
+                hint="another attempt does all of it",
             )
     if staged.span is None:
         return

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from trace_platform.dispatcher.fit_keys import fit_keys
 from trace_platform.dispatcher.fit_ranges import fit_ranges
 from trace_platform.domain.freshness import REDONE, Read
 from trace_platform.drivers.postgres.queries import Row, Tx
@@ -27,6 +28,7 @@ async def pin_inputs(tx: Tx, claimed: Sequence[Row]) -> None:
     wakes = await reads.wakes(tx, list({task["generation_id"] for task in claimed}))
     _follow_versions(claimed, wakes)
     await fit_ranges(tx, claimed, wakes)
+    await fit_keys(tx, claimed, wakes)
     await reads.add(tx, claimed)
     await _add_positions(tx, claimed)
     await _add_knows(tx, claimed, wakes)

@@ -6,7 +6,7 @@ which position it reads each input. Nothing here looks at a clock, or at who was
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from trace_platform.domain.merge_ranges import gaps, merge_ranges
 
 # An input of a task as it is stored: a part of a version of a dataset.
 Given = dict[str, Any]
+# A partition of an input that is no range.
+Key = tuple[int, str]
 # Not an input: how often the generation was told to do something once more, as a position.
 REDONE = -1
 
@@ -128,6 +130,15 @@ def ranges_of(
     if parts and (several or woken & {index for index, _ in parts}):
         return parts
     return [(index, partition.span) for index in sorted(woken)]
+
+
+def keys_of(made_of: Iterable[Read], inputs: Container[int]) -> set[Key]:
+    """The partitions of these inputs that are no ranges."""
+    return {
+        (read.input_index, read.key)
+        for read in made_of
+        if read.span is None and read.key is not None and read.input_index in inputs
+    }
 
 
 def has_read(ours: Iterable[Read], asked: Iterable[tuple[int, BlockRange]]) -> bool:

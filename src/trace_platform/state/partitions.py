@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -10,7 +10,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.freshness import Partition, Read
+from trace_platform.domain.freshness import Key, Partition, Read
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.task import OutputCommit
@@ -50,27 +50,41 @@ async def of_key(tx: Tx, version: UUID, key: str) -> list[Partition]:
     return [_partition(row) for row in await _sql.of_key(tx, version=version, key=key)]
 
 
+async def of_keys(
+    tx: Tx, version: UUID, keys: Iterable[Key], *, named: bool = False
+) -> list[Partition]:
+    """Those that were made of some of these partitions of inputs; or that are `named` so."""
+    together = sorted(keys)
+    rows = await _sql.of_keys(
+        tx,
+        version=version,
+        reads=[Jsonb([{"input": index, "key": key}]) for index, key in together],
+        names=[key for _, key in together] if named else [],
+    )
+    return [_partition(row) for row in rows]
+
+
 async def replace(
     tx: Tx,
     output: OutputCommit,
     manifest: Manifest,
     task: Row,
     made_of: Sequence[Read],
+    gone: Sequence[str],
     moment: datetime,
 ) -> Committed:
-    """Point at the staged files, in the place of what lies within their range or has their key.
+    """Point at the staged files, in the place of what lies within their range; of what has none,
+    in the place of what is `gone` with it.
 
     What gives way does so at the moment at which its successor is there: whoever asks what was
     current at any moment finds one of them.
     """
     version, span = output.dataset_version, {"start": manifest.start, "end": manifest.end}
-    gone: int
+    replaced: int
     if manifest.start is None:
-        gone = await _sql.supersede_key(
-            tx, version=version, key=manifest.partition_key, moment=moment
-        )
+        replaced = await _sql.supersede_keys(tx, version=version, keys=list(gone), moment=moment)
     else:
-        gone = await _sql.supersede_within(tx, version=version, **span, moment=moment)
+        replaced = await _sql.supersede_within(tx, version=version, **span, moment=moment)
     made: UUID = await _sql.insert(
         tx,
         **span,
@@ -88,7 +102,7 @@ async def replace(
         knows=Jsonb(task["knows"]),
         moment=moment,
     )
-    return Committed(made, replaces=bool(gone))
+    return Committed(made, replaces=bool(replaced))
 
 
 def _partition(row: Row) -> Partition:

@@ -26,9 +26,20 @@ SELECT partition_key, range_start, range_end, made_of, knows FROM partition_vers
 SELECT partition_key, range_start, range_end, made_of, knows FROM partition_versions
  WHERE dataset_version = :version AND partition_key = :key AND superseded_at IS NULL;
 
--- name: supersede_key!
+-- name: of_keys
+-- Those that have no range and were made of some of these partitions of inputs, or have such a name.
+SELECT partition_key, range_start, range_end, made_of, knows FROM partition_versions
+ WHERE dataset_version = :version AND superseded_at IS NULL AND range_start IS NULL
+   AND made_of @> ANY(:reads::jsonb[])
+UNION
+SELECT partition_key, range_start, range_end, made_of, knows FROM partition_versions
+ WHERE dataset_version = :version AND superseded_at IS NULL AND range_start IS NULL
+   AND partition_key = ANY(:names)
+ ORDER BY partition_key;
+
+-- name: supersede_keys!
 UPDATE partition_versions SET superseded_at = :moment
- WHERE dataset_version = :version AND partition_key = :key AND superseded_at IS NULL;
+ WHERE dataset_version = :version AND partition_key = ANY(:keys) AND superseded_at IS NULL;
 
 -- name: supersede_within!
 UPDATE partition_versions SET superseded_at = :moment

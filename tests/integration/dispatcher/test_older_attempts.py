@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.integration.dispatcher.test_freshness import DAG, JOIN, commit_hull, current, trigger
+from tests.integration.dispatcher.test_freshness import (
+    DAG,
+    JOIN,
+    MADE_OF,
+    commit_hull,
+    current,
+    trigger,
+)
 from tests.integration.dispatcher.test_invalidations import (
     commit,
     route,
@@ -226,3 +233,49 @@ async def test_what_was_to_be_made_anew_does_not_end_without_it(plane: ControlPl
                 await plane.complete(again, outputs=staged(again, *ends))
         await plane.complete(again, outputs=staged(again, 9, 9))
     assert {state for state, _, _ in await states(plane)} == {"processed"}
+
+
+async def keyed(plane: ControlPlane) -> list[tuple[str, list[tuple[int, str]]]]:
+    return sorted(
+        (row["partition_key"], sorted((read["input"], read["key"]) for read in row["made_of"]))
+        for row in plane.sql(MADE_OF, "join")
+    )
+
+
+async def test_a_key_of_another_input_is_read_with_those_before(plane: ControlPlane) -> None:
+    await plane.deploy(JOIN)
+    for source in "ab":
+        await emit(plane, f"flow.{source}", partition_key="k1")
+        (one,) = await take(plane)
+        await plane.complete(one, outputs=[stage_key(plane, one, "k1")])
+    assert await keyed(plane) == [("k1", [(0, "k1"), (1, "k1")])]
+
+
+@pytest.mark.parametrize("strategy", ["", "    update_strategy: append\n    unique_key: [h]\n"])
+async def test_keys_that_lie_in_one_partition_stay_together(
+    plane: ControlPlane, strategy: str
+) -> None:
+    await plane.deploy(JOIN + strategy)
+    for key in ("k1", "k2"):
+        await emit(plane, "flow.a", partition_key=key)
+    (both,) = await take(plane)
+    await plane.complete(both, outputs=[stage_key(plane, both, "k1")])
+    for changed, name in (("k2", "k2"), ("k1", "k1")):
+        await say(plane, "flow.a", changed)
+        await route(plane)
+        (again,) = await take(plane)
+        await plane.complete(again, outputs=[stage_key(plane, again, name)])
+        assert await keyed(plane) == [(name, [(0, "k1"), (0, "k2")])]
+
+
+async def test_a_key_beside_a_range_stays_with_it(plane: ControlPlane) -> None:
+    await plane.deploy(JOIN)
+    await plane.trigger(0, 9, "flow", "a")
+    await emit(plane, "flow.b", partition_key="k1")
+    (both,) = await take(plane)
+    await plane.complete(both, outputs=[stage(plane.me.store, both, 0, 0, 9)])
+    await say(plane, "flow.a", 0, 9)
+    await route(plane)
+    (again,) = await take(plane)
+    assert {given.partition_key for given in again.task.inputs} == {"0-9", "k1"}
+    await plane.complete(again, outputs=[stage(plane.me.store, again, 0, 0, 9)])
