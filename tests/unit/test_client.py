@@ -514,6 +514,40 @@ def test_a_whole_file_replaces_what_a_link_points_to(tmp_path: Path) -> None:
     assert target.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o400])
+def test_a_file_in_the_place_of_another_is_never_open_to_more(tmp_path: Path, mode: int) -> None:
+    target = tmp_path / "rows"
+    target.write_text("before")
+    target.chmod(mode)
+    before = os.umask(0)
+    try:
+        with whole_file(target) as file:
+            file.write(b"after")
+            modes = [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()]
+    finally:
+        os.umask(before)
+    assert len(modes) == 2
+    assert all(each & ~mode == 0 for each in modes)
+    assert (target.read_text(), target.stat().st_mode & 0o777) == ("after", mode)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
+def test_a_file_in_the_place_of_another_stays_its_owners(tmp_path: Path) -> None:
+    target = tmp_path / "rows"
+    target.touch(0o600)
+    os.chown(target, 12345, 23456)
+    with whole_file(target) as file:
+        file.write(b"after")
+    assert (target.stat().st_uid, target.stat().st_gid) == (12345, 23456)
+
+
+def test_a_name_may_be_as_long_as_a_name_can_be(tmp_path: Path) -> None:
+    target = tmp_path / ("x" * 255)
+    with whole_file(target) as file:
+        file.write(b"rows")
+    assert target.read_bytes() == b"rows"
+
+
 def test_writers_of_the_same_file_do_not_mix(tmp_path: Path) -> None:
     target = tmp_path / "x"
     with whole_file(target) as first:

@@ -13,6 +13,7 @@ from rich.table import Table
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
 from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.output_file import check_writable, output_file
 from trace_platform.cli.words import printable, wide_console
 from trace_platform.domain.figures import count, duration, size
 from trace_platform.wire.plan import Amount, JobChange, Plan, SavedPlan
@@ -36,10 +37,13 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show what a deploy of this file would do: jobs, data to build, what stays."""
+    if out is not None:
+        check_writable(out)
     yaml = control_client.read_dag_file(file)
     found = control_client.plan(Home.at(home), yaml, str(file))
     if out is not None:
-        out.write_text(_saved(yaml, found).model_dump_json(indent=2) + "\n")
+        with output_file(out) as target:
+            target.write(f"{_saved(yaml, found).model_dump_json(indent=2)}\n".encode())
     if as_json:
         typer.echo(found.model_dump_json())
     else:

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from trace_platform.app.query_client import dataset, datasets
-from trace_platform.cli.query import check_writable
+from trace_platform.cli.output_file import check_writable
 from trace_platform.cli.query_output import Format, Statement, format_of, show, write
 from trace_platform.cli.sql_describe import dataset_lines, dataset_table
 from trace_platform.cli.words import wide_console
