@@ -101,8 +101,9 @@ def test_a_pipe_gets_the_whole_value_however_long() -> None:
     assert lines[3] == f"│ {cell} │ 7 │"
 
 
-def test_no_rows_are_no_records() -> None:
-    assert shown(wide(0), 80) == []
+def test_no_rows_are_no_records_and_still_have_columns() -> None:
+    [said] = shown(wide(0), 20)
+    assert said.startswith("columns: column_0, column_1, ")
 
 
 def test_the_footer_says_what_was_read_and_what_was_not_shown() -> None:

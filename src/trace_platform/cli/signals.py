@@ -58,8 +58,9 @@ def _raised(signals: tuple[signal.Signals, ...]) -> Iterator[None]:
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
 
-    # One that is ignored stays so: whoever started this with nohup wants that.
-    wanted = [each for each in signals if signal.getsignal(each) != signal.SIG_IGN]
+    # Whoever started this with nohup wants it to outlive the terminal.
+    stays = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    wanted = [each for each in signals if not (each == signal.SIGHUP and stays)]
     before = {number: signal.signal(number, leave) for number in wanted}
     try:
         yield
