@@ -579,6 +579,15 @@ def test_a_device_is_written_to_and_not_replaced() -> None:
     assert Path("/dev/null").is_char_device()
 
 
+def test_a_stream_that_was_redirected_to_a_file_goes_on_in_it(tmp_path: Path) -> None:
+    target = tmp_path / "log"
+    target.write_text("before\n")
+    inode = target.stat().st_ino
+    with target.open("ab") as log, whole_file(f"/dev/fd/{log.fileno()}") as file:
+        file.write(b"rows\n")
+    assert (target.read_text(), target.stat().st_ino) == ("before\nrows\n", inode)
+
+
 def test_pages_follow_each_other(api: ScriptedApi) -> None:
     api.gets["/v1/query/x/pages/2"] = Reply(200, b'{"rows": [[3]], "next": null}')
     api.queries = [rows_reply({"n": "BIGINT"}, [[1], [2]], next="/v1/query/x/pages/2")]

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
+# What lies there was opened by another: `/dev/stderr` is a file where it was redirected to one.
+_STREAMS = ("/dev", "/dev/fd", "/proc/self/fd")
 # Of a folder that takes no other file, though one in it may be written.
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -25,8 +27,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         there = os.stat(path)
     except FileNotFoundError:
         there = None
-    if there is not None and not stat.S_ISREG(there.st_mode):
-        with open(path, "wb") as stream:  # a pipe or a device has no whole
+    if there is not None and (not stat.S_ISREG(there.st_mode) or _is_stream(path)):
+        with open(path, "ab") as stream:  # a pipe or a device has no whole
             yield stream
         return
     # Where a link points, and not the link, is what its owner wants written.
@@ -40,6 +42,10 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
+
+
+def _is_stream(path: str | os.PathLike[str]) -> bool:
+    return os.path.dirname(os.path.abspath(path)) in _STREAMS
 
 
 def _opened(
