@@ -86,9 +86,11 @@ class DataDsns:
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
     """Whoever runs the tests in the background may ignore it, and so would they."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGHUP, hang_up)
 
 
 @pytest.fixture(scope="session")

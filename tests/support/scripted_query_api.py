@@ -50,6 +50,8 @@ class ScriptedApi(ThreadingHTTPServer):
         self.gets: dict[str, Reply] = {}
         self.asked: list[dict[str, Any]] = []
         self.canceled: list[str] = []
+        # How often somebody connected.
+        self.connections = 0
         # Set when a query is cancelled.
         self.stopped = threading.Event()
         files = ensure_certificates(home.tls)
@@ -74,6 +76,10 @@ class ScriptedApi(ThreadingHTTPServer):
         """An answer that takes as long as the query is wanted."""
         assert self.stopped.wait(30), "nobody cancelled the query"
         return Reply(499)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.connections += 1
+        super().process_request(request, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         pass  # clients hang up on purpose

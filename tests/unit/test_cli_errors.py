@@ -24,6 +24,7 @@ from trace_platform.app.settings import Settings
 from trace_platform.app.supervisor import HomeLock
 from trace_platform.cli.deploy import progress_words
 from trace_platform.cli.follow import goes_on
+from trace_platform.cli.signals import stop_on_signals
 from trace_platform.domain.errors import BadInput, PortInUse
 from trace_platform.operators.spark.session_record import SessionRecord, write_session_record
 from trace_platform.wire.plan import DeployProgress
@@ -217,12 +218,15 @@ def test_status_says_what_a_killed_supervisor_left(tmp_path: Path) -> None:
         assert ticks
         record = ProcessRecord("query", process.pid, ticks, process.pid, [], 15, time.time(), 0)
         write_record(Home(home), record)
-        result = trace("status", "--home", str(home), COLUMNS="80")
+        result = trace("status", "--home", str(home), COLUMNS="10")
+        narrow = trace("status", "--home", str(home), COLUMNS="20", FORCE_COLOR="1", TERM="xterm")
         process.kill()
     assert result.returncode == 3
     first, *table = result.stdout.splitlines()
     assert first.startswith(f"no supervisor in {home}; these were left over (trace up or trace ")
+    # A pipe has no width, and a terminal is never too narrow.
     assert any("query" in line and "left over" in line for line in table)
+    assert f"  pid: {process.pid}\n" in re.sub(r"\x1b\[[0-9;]*m", "", narrow.stdout)
 
 
 def test_what_is_left_over_is_not_said_to_be_ready(tmp_path: Path) -> None:
@@ -277,6 +281,14 @@ def test_doctor_names_a_dsn_that_is_wrong_without_its_password(tmp_path: Path) -
     assert result.returncode == 1
     assert "postgres.state_dsn cannot be reached" in result.stdout
     assert "hunter2" not in result.stdout + result.stderr
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_nohup_outlives_the_terminal() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with stop_on_signals():
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        assert callable(signal.getsignal(signal.SIGTERM))
 
 
 @pytest.mark.usefixtures("ctrl_c")

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from rich.console import Console
 
+from trace_platform.cli.follow import _progress
 from trace_platform.cli.table import short_id, show_table
 
 HEADS = ("task", "job", "status", "attempt")
@@ -57,6 +58,45 @@ def test_nothing_is_wider_than_the_terminal_and_a_pipe_has_no_width() -> None:
     show_table(wide, HEADS, ROWS, spare=("attempt",), notes=["x" * 200, ""])
     assert "x" * 200 in lines(wide)[2]
     assert "attempt" in lines(wide)[0]
+
+
+def test_a_terminal_that_is_too_narrow_for_a_table_shows_records_and_loses_nothing() -> None:
+    out = console(20)
+    show_table(out, HEADS, ROWS, spare=("attempt",), notes=["no provider of the pool answers", ""])
+    assert lines(out) == [
+        "82a44870",
+        "  job: chain.ingest",
+        "  status: Failed",
+        "  attempt: 5",
+        "  no provider of the",
+        "  pool answers",
+        "dacb0584",
+        "  job: chain.split",
+        "  status: Completed",
+        "  attempt: 11",
+    ]
+
+
+def test_prose_is_wrapped_and_not_cut() -> None:
+    out = console(30)
+    rows = [("[green]+ added[/green]", "split", "it reads blocks, which is new"), ("", "x", "")]
+    show_table(out, ("", "job", "why"), rows, prose=("why",))
+    assert lines(out) == [
+        "         job    why",
+        "+ added  split  it reads",
+        "                blocks, which",
+        "                is new",
+        "         x",
+    ]
+
+
+def test_progress_in_a_narrow_terminal_keeps_its_words() -> None:
+    out = console(30)
+    progress = _progress(out)
+    progress.add_task("ingest", total=3, completed=2, note="1 running")
+    out.print(progress)
+    [line] = lines(out)
+    assert line.split() == ["ingest", "2/3", "tasks", *line.split()[3:]]
 
 
 def test_a_cell_with_several_lines_stays_one() -> None:

@@ -7,13 +7,17 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +40,7 @@ from trace_platform.cli import app
 from trace_platform.client import Client
 from trace_platform.client.whole_file import whole_file
 from trace_platform.domain.errors import (
+    BadInput,
     InvalidQuery,
     NotFound,
     QueryCanceled,
@@ -117,6 +122,29 @@ def test_uint256_stays_exact_in_pandas(client: Client, api: ScriptedApi) -> None
     assert sum(map(int, frame["value_string"])) == 2**256
 
 
+def test_what_may_be_missing_is_not_rounded_in_pandas(client: Client, api: ScriptedApi) -> None:
+    """NumPy has no integer that may be missing: it would be a double."""
+    table = pa.table(
+        {
+            "signed": pa.array([2**53 + 1, None], pa.int64()),
+            "unsigned": pa.array([2**64 - 1, None], pa.uint64()),
+            "decimal": pa.array([Decimal(10**38 - 1), None], pa.decimal128(38, 0)),
+            "day": pa.array([date(9999, 12, 31), None], pa.date32()),
+            "moment": pa.array(
+                [datetime(9999, 12, 31, tzinfo=UTC), None], pa.timestamp("us", "UTC")
+            ),
+            "flag": pa.array([True, None], pa.bool_()),
+            "hash": pa.array([b"\xff", None], pa.binary()),
+            "list": pa.array([[2**53 + 1, None], None], pa.list_(pa.int64())),
+        }
+    )
+    api.queries = [arrow_reply(table)]
+    frame = client.query(SQL).to_pandas()
+    assert pa.Table.from_pandas(frame, table.schema, preserve_index=False).equals(table)
+    assert frame["signed"][0] == 2**53 + 1
+    assert frame["signed"].sum() == 2**53 + 1
+
+
 def test_polars_is_asked_for_only_when_it_is_wanted(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,9 +210,57 @@ def test_what_waiting_does_not_mend_is_not_waited_for(client: Client, api: Scrip
 
 def test_a_time_out_stops_the_query_in_the_service(client: Client, api: ScriptedApi) -> None:
     api.queries = [api.until_canceled]
-    with pytest.raises(QueryCanceled, match="after 2 s"):
+    with pytest.raises(QueryCanceled, match=r"after 2\.\d s .*waiting for the answer"):
         client.query(SQL, timeout=2)
     assert api.canceled == [api.asked[0]["query_id"]]
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_time_out_is_for_connecting_too(api: ScriptedApi, is_full: bool) -> None:
+    """A server that never accepts: the handshake is not answered, or not even the connection."""
+    with ExitStack() as opened:
+        server = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4 if is_full else 0):
+            waiting = opened.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(server.getsockname())
+        url = f"https://localhost:{server.getsockname()[1]}"
+        client = opened.enter_context(Client(url, api.token, api.home.tls / "ca.pem"))
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match=rf"no connection to {url} after \d\.\d s .*: 0\.4 s"):
+            client.query(SQL, timeout=0.4)
+        assert time.monotonic() - began < 4
+
+
+def test_a_time_out_ends_an_answer_that_drips(api: ScriptedApi) -> None:
+    over = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        with server.accept()[0] as caller, suppress(OSError):
+            for letter in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 100:
+                if not over.wait(0.05):
+                    caller.send(bytes([letter]))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=drip, args=(server,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        began = time.monotonic()
+        try:
+            with (
+                Client(url, api.token) as client,
+                pytest.raises(QueryCanceled, match="waiting for the answer"),
+            ):
+                client.query(SQL, timeout=0.4)
+        finally:
+            over.set()
+        assert time.monotonic() - began < 4
+
+
+def test_a_time_out_that_is_none_is_refused(client: Client, api: ScriptedApi) -> None:
+    for wrong in (0, -1, float("nan")):
+        with pytest.raises(BadInput, match="time-out"):
+            client.query(SQL, timeout=wrong)
+    assert api.asked == []
 
 
 def test_a_time_out_is_for_waiting_too(client: Client, api: ScriptedApi) -> None:
@@ -221,6 +297,41 @@ def test_threads_share_a_client(client: Client) -> None:
     assert all(result.to_arrow().equals(TABLE) for result in results)
 
 
+def test_queries_share_connections(client: Client, api: ScriptedApi) -> None:
+    for _ in range(3):
+        client.query(SQL)
+        client.cancel(VERSION)
+    assert api.connections == 1
+    together = threading.Barrier(4)
+
+    def answer(body: dict[str, Any]) -> Reply:
+        together.wait(60)
+        return arrow_reply(TABLE)(body)
+
+    api.queries = [answer]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: client.query(SQL), range(12)))
+    assert api.connections == 4
+
+
+def test_a_process_does_not_use_the_connection_of_its_parent(api: ScriptedApi) -> None:
+    code = f"""
+import os
+from trace_platform.client import Client
+client = Client.local({str(api.home.root)!r})
+assert len(client.query("select 1")) == 5_000
+child = os.fork()
+assert len(client.query("select 2")) == 5_000
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert len(client.query("select 3")) == 5_000
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert len(api.asked) == 4
+    assert api.connections == 2
+
+
 def test_an_export_arrives_whole(client: Client, api: ScriptedApi, tmp_path: Path) -> None:
     content = bytes(range(256)) * 5_000
     export(api, content, hashlib.sha256(content).hexdigest())
@@ -249,7 +360,7 @@ def test_a_time_out_is_for_fetching_an_export_too(
     export(api, content, hashlib.sha256(content).hexdigest())
     api.gets["/v1/exports/1"] = Reply(200, content, cut=2, then=lambda: over.wait(30))
     try:
-        with pytest.raises(QueryCanceled, match=r"after 0\.5 s"):
+        with pytest.raises(QueryCanceled, match=r"after 0\.\d s .*waiting for the rest"):
             client.export(SQL, tmp_path / "rows.parquet", timeout=0.5)
     finally:
         over.set()
@@ -325,6 +436,21 @@ def test_a_wrong_token_is_refused(api: ScriptedApi) -> None:
         assert "wrong" not in repr(client)
 
 
+def test_a_token_is_never_shown_and_has_no_line_end(api: ScriptedApi) -> None:
+    with Client(api.url, f"{api.token}\n", api.home.tls / "ca.pem") as client:
+        assert len(client.query(SQL)) == 5_000
+    for wrong in ("", "two\nlines", "clé"):
+        with pytest.raises(BadInput) as refused:
+            Client(api.url, wrong)
+        assert "lines" not in str(refused.value)
+
+
+def test_what_is_no_url_is_named() -> None:
+    for wrong in ("localhost:7701", "ftp://localhost", "https://", "https://localhost:x", ""):
+        with pytest.raises(BadInput, match="no URL of a service"):
+            Client(wrong, "token")
+
+
 def test_a_certificate_that_is_not_trusted_is_named(api: ScriptedApi) -> None:
     with Client(api.url, api.token) as client, pytest.raises(Unavailable, match="not trusted"):
         client.query(SQL)
@@ -388,6 +514,40 @@ def test_a_whole_file_replaces_what_a_link_points_to(tmp_path: Path) -> None:
     assert target.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o400])
+def test_a_file_in_the_place_of_another_is_never_open_to_more(tmp_path: Path, mode: int) -> None:
+    target = tmp_path / "rows"
+    target.write_text("before")
+    target.chmod(mode)
+    before = os.umask(0)
+    try:
+        with whole_file(target) as file:
+            file.write(b"after")
+            modes = [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()]
+    finally:
+        os.umask(before)
+    assert len(modes) == 2
+    assert all(each & ~mode == 0 for each in modes)
+    assert (target.read_text(), target.stat().st_mode & 0o777) == ("after", mode)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
+def test_a_file_in_the_place_of_another_stays_its_owners(tmp_path: Path) -> None:
+    target = tmp_path / "rows"
+    target.touch(0o600)
+    os.chown(target, 12345, 23456)
+    with whole_file(target) as file:
+        file.write(b"after")
+    assert (target.stat().st_uid, target.stat().st_gid) == (12345, 23456)
+
+
+def test_a_name_may_be_as_long_as_a_name_can_be(tmp_path: Path) -> None:
+    target = tmp_path / ("x" * 255)
+    with whole_file(target) as file:
+        file.write(b"rows")
+    assert target.read_bytes() == b"rows"
+
+
 def test_writers_of_the_same_file_do_not_mix(tmp_path: Path) -> None:
     target = tmp_path / "x"
     with whole_file(target) as first:
@@ -417,6 +577,15 @@ def test_a_device_is_written_to_and_not_replaced() -> None:
     with whole_file("/dev/null") as file:
         file.write(b"gone")
     assert Path("/dev/null").is_char_device()
+
+
+def test_a_stream_that_was_redirected_to_a_file_goes_on_in_it(tmp_path: Path) -> None:
+    target = tmp_path / "log"
+    target.write_text("before\n")
+    inode = target.stat().st_ino
+    with target.open("ab") as log, whole_file(f"/dev/fd/{log.fileno()}") as file:
+        file.write(b"rows\n")
+    assert (target.read_text(), target.stat().st_ino) == ("before\nrows\n", inode)
 
 
 def test_pages_follow_each_other(api: ScriptedApi) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -168,6 +169,43 @@ def test_a_page_that_is_refused_keeps_nothing(tmp_path: Path) -> None:
     spool.close()
     with pytest.raises(NotFound):
         service.pages.find(caller.keeper, ID, 2)
+
+
+def test_answers_to_one_query_id_have_pages_and_files_of_their_own(tmp_path: Path) -> None:
+    """Asked again with the same id, as after a lost reply: the first answer is still read."""
+    store = LocalStore(str(tmp_path / "objects"))
+    service: Any = SimpleNamespace(
+        pages=Pages(), answering=Answering(), exports=Exports(store, "trace-exports")
+    )
+    caller = Allowance().user(User("ann"))
+    facts = QueryFacts(
+        query_id=ID, columns=[], row_count=2, truncated=False, elapsed_ms=1, datasets=[]
+    )
+
+    async def paged(name: bytes) -> UUID:
+        spool = spooled(tmp_path, b'["%b 1"]' % name, b'["%b 2"]' % name)
+        page: Any = api._first_page(service, caller, facts, spool)
+        said = json.loads(b"".join([part async for part in page.body_iterator]))
+        assert said["query_id"] == str(ID)
+        return UUID(said["next"].split("/")[3])
+
+    async def exported(name: bytes) -> UUID:
+        answer = await api._export(service, caller, facts, spooled(tmp_path, name))
+        return UUID(json.loads(bytes(answer.body))["link"].rpartition("/")[2])
+
+    async def scenario() -> None:
+        first, second = await paged(b"first"), await paged(b"second")
+        assert chunk(service.pages.find(caller.keeper, first, 2), 1) == b'["first 2"]'
+        assert chunk(service.pages.find(caller.keeper, second, 2), 1) == b'["second 2"]'
+        files = {await exported(name): name for name in (b"a", b"b")}
+        for answer_id, name in files.items():
+            stream, size = service.exports.open(caller.keeper, answer_id)
+            assert (stream.read(), size) == (name, 1)
+            stream.close()
+        assert len(files) == 2
+
+    asyncio.run(scenario())
+    service.pages.close()
 
 
 def test_an_answer_is_let_go_of_however_it_ends() -> None:

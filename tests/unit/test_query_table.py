@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from trace_platform.cli.query_table import footer, render_rows
 from trace_platform.client.result import Facts
 from trace_platform.domain.errors import (
     BadInput,
+    DiskFull,
     InvalidQuery,
     QueryTooLarge,
     TooManyQueries,
@@ -98,8 +101,9 @@ def test_a_pipe_gets_the_whole_value_however_long() -> None:
     assert lines[3] == f"│ {cell} │ 7 │"
 
 
-def test_no_rows_are_no_records() -> None:
-    assert shown(wide(0), 80) == []
+def test_no_rows_are_no_records_and_still_have_columns() -> None:
+    [said] = shown(wide(0), 20)
+    assert said.startswith("columns: column_0, column_1, ")
 
 
 def test_the_footer_says_what_was_read_and_what_was_not_shown() -> None:
@@ -153,11 +157,61 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_query(
     assert api.asked == []
 
 
-def test_a_file_in_a_folder_that_takes_no_other_is_refused(api: ScriptedApi) -> None:
-    error = invoke(api, "--output", "/proc/self/comm", "--format", "csv").exception
-    assert isinstance(error, BadInput)
-    assert error.hint == "choose another place, or mend its rights"
-    assert api.asked == []
+def test_a_file_in_a_folder_that_takes_no_other_is_written_where_it_is(
+    tmp_path: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may make files in any folder: here it may not."""
+    target, make = tmp_path / "rows.json", os.open
+    target.write_text("before, and longer than what comes")
+    inode = target.stat().st_ino
+
+    def closed(name: Any, flags: int, *more: Any, **others: Any) -> int:
+        if str(name).endswith(".partial"):
+            raise PermissionError(errno.EACCES, "Permission denied", name)
+        return make(name, flags, *more, **others)
+
+    monkeypatch.setattr(os, "open", closed)
+    answers, api.queries = api.queries, [refusal(InvalidQuery("no"))]
+    assert isinstance(invoke(api, "--output", str(target)).exception, InvalidQuery)
+    assert target.read_text() == "before, and longer than what comes"
+    api.queries = answers
+    assert invoke(api, "--output", str(target)).exit_code == 0
+    assert (target.read_text(), target.stat().st_ino) == ('[{"n": 1}]\n', inode)
+    assert isinstance(invoke(api, "--output", str(tmp_path / "new.json")).exception, BadInput)
+    assert list(tmp_path.glob("*.json")) == [target]
+
+
+def test_a_full_disk_and_names_that_no_file_has_are_told_as_such(
+    tmp_path: Path, api: ScriptedApi
+) -> None:
+    full = invoke(api, "--output", "/dev/full", "--json").exception
+    assert isinstance(full, DiskFull)
+    (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
+    (tmp_path / "file").touch()
+    for name in ("loop.json", "x" * 300 + ".json", "file/rows.json"):
+        refused = invoke(api, "--output", str(tmp_path / name)).exception
+        assert isinstance(refused, BadInput), name
+    assert len(api.asked) == 1
+
+
+def test_a_pipe_and_the_standard_output_are_written_and_not_replaced(
+    tmp_path: Path, api: ScriptedApi
+) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_text)
+        assert invoke(api, "--output", str(pipe)).exit_code == 0
+        assert read.result(60) == '[{"n": 1}]\n'
+    assert pipe.is_fifo()
+    target = tmp_path / "log"
+    target.write_text("before\n")
+    with (
+        target.open("a") as log,
+        trace(api, "query", "select 1", "--json", "--output", "/dev/stdout", stdout=log) as process,
+    ):
+        assert process.wait(30) == 0
+    assert target.read_text() == 'before\n[{"n": 1}]\n'
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -307,22 +361,25 @@ def trace(api: ScriptedApi, *arguments: str, **more: Any) -> subprocess.Popen[by
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_ctrl_c_cancels_the_query_and_exits_130(api: ScriptedApi, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_cancels_the_query_and_leaves_no_file(
+    api: ScriptedApi, tmp_path: Path, number: signal.Signals
+) -> None:
     asked = api.until_canceled
     target = tmp_path / "rows.arrow"
     started: list[subprocess.Popen[bytes]] = []
 
     def interrupt(body: dict[str, Any]) -> Reply:
-        started[0].send_signal(signal.SIGINT)
+        started[0].send_signal(number)
         return asked(body)
 
     api.queries = [interrupt]
     started.append(trace(api, "query", "select 1", "--output", str(target), stderr=subprocess.PIPE))
     with started[0] as process:
         assert process.stderr
-        assert (process.wait(30), process.stderr.read()) == (130, b"canceled\n")
+        assert (process.wait(30), process.stderr.read()) == (128 + number, b"canceled\n")
     assert api.canceled == [api.asked[0]["query_id"]]
-    assert list(tmp_path.iterdir()) == []
+    assert [path for path in tmp_path.iterdir() if path.is_file()] == []
 
 
 def test_binary_formats_are_not_for_a_terminal(api: ScriptedApi) -> None:

@@ -362,8 +362,8 @@ def test_help_tells_every_command(api: ScriptedApi) -> None:
 
 def test_input_that_is_no_text_is_refused(api: ScriptedApi, monkeypatch: Any) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe")))
-    with connect(api.home) as connection, pytest.raises(BadInput, match="not text"):
-        command._run_input(Session(connection, ShownFormat.table, 1, None, False))
+    with pytest.raises(BadInput, match="not text"):
+        command.sql(api.home.root)
 
 
 def page() -> dict[str, Any]:

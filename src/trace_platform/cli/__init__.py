@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import io
 import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
-from trace_platform.domain.errors import SetupError, TraceError
+from trace_platform.cli.standard_streams import discard_output, guard_streams
+from trace_platform.domain.errors import OutputUnwritable, SetupError, TraceError
 
 EXIT_UNEXPECTED = 70
 # The mark keeps its lines as they are.
@@ -126,20 +127,32 @@ def _root(
 
 
 def main() -> None:
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # As the standard error does: what an encoding has no letters for is no reason to stop.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    guard_streams()
+    status = _status_of(app)
+    # What is written at the very end may fail too.
+    sys.exit(_status_of(sys.stdout.flush) or status)
+
+
+def _status_of(step: Callable[[], object]) -> int:
+    """Of the process, when it ended with this; what went wrong is said."""
     try:
-        app()
+        step()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except OutputUnwritable as error:
+        discard_output()
+        show_error(error)
+        return 1
     except TraceError as error:
         show_error(error)
-        sys.exit(1)
+        return 1
     except OSError as error:
         show_error(_setup_error(error))
-        sys.exit(1)
+        return 1
     except Exception:
         typer.echo(f"error [internal]: unexpected; see {_keep_traceback()}", err=True)
-        sys.exit(EXIT_UNEXPECTED)
+        return EXIT_UNEXPECTED
+    return 0
 
 
 def _setup_error(error: OSError) -> TraceError:

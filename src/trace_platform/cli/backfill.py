@@ -16,6 +16,7 @@ from trace_platform.app import backfill_client
 from trace_platform.app.home import Home
 from trace_platform.cli.follow import goes_on, patiently
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, block_option, group
+from trace_platform.cli.progress_columns import fitting
 from trace_platform.cli.table import short_id, show_table
 from trace_platform.cli.words import ago, clock, job_of, printable, seconds, wide_console
 from trace_platform.domain.errors import TaskFailed, TraceError
@@ -234,7 +235,8 @@ def _tasks(each: BackfillStatus) -> str:
 
 def _follow(console: Console, home: Home, backfill_id: UUID) -> None:
     """A bar until it ended. Raise TaskFailed when something of it did not end well."""
-    columns = (
+    columns = fitting(
+        console,
         TextColumn("  {task.description}"),
         BarColumn(bar_width=28),
         MofNCompleteColumn(),

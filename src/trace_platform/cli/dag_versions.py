@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 import yaml as pyyaml
-from rich.table import Table
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption
+from trace_platform.cli.table import show_table
 from trace_platform.cli.words import ago, clock, printable, wide_console
+from trace_platform.wire.plan import DagVersion
 
 DagName = Annotated[str, typer.Argument(help="The DAG's name.")]
 
@@ -29,17 +30,16 @@ def versions(
     if as_json:
         typer.echo(found.model_dump_json())
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("version", "made", "state", "content"):
-        table.add_column(name)
-    for each in found.versions:
-        state = f"active since {clock(each.activated_at)}" if each.active else ""
-        if each.purged:
-            state = "data purged"
-        table.add_row(
-            str(each.dag_version)[:8], ago(each.created_at), state, each.content_hash[:12]
-        )
-    wide_console().print(table)
+    heads = ("version", "made", "state", "content")
+    rows = [_version(each) for each in found.versions]
+    show_table(wide_console(), heads, rows, spare=("content",), prose=("state",))
+
+
+def _version(each: DagVersion) -> tuple[str, ...]:
+    state = f"active since {clock(each.activated_at)}" if each.active else ""
+    if each.purged:
+        state = "data purged"
+    return str(each.dag_version)[:8], ago(each.created_at), state, each.content_hash[:12]
 
 
 def show(

@@ -12,13 +12,13 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 
 from trace_platform.app import dataset_client
 from trace_platform.app.home import Home
 from trace_platform.app.verify_dataset import Verification, invalidate_broken, verify_dataset
 from trace_platform.cli.draw_lineage import as_mermaid, as_tree
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, block_option, group
+from trace_platform.cli.progress_columns import fitting
 from trace_platform.cli.table import short_id, show_table
 from trace_platform.cli.words import clock, printable, roughly, seconds, wide_console
 from trace_platform.domain.alike import instead
@@ -94,7 +94,8 @@ def show(dataset: Dataset, home: HomeOption = None, as_json: JsonOption = False)
         typer.echo(f"{name:<12} {printable(value)}")
     if found.columns:
         typer.echo()
-        wide_console().print(_columns(found))
+        heads = ("column", "type", "from", "description")
+        show_table(wide_console(), heads, _columns(found), prose=("from", "description"))
 
 
 @datasets.command()
@@ -282,8 +283,8 @@ def _refuse_unknown_column(dataset: DatasetDetail, column: str) -> None:
 @contextmanager
 def _looking() -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal; what is printed goes to another stream."""
-    columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn())
     console = Console(stderr=True)
+    columns = fitting(console, TextColumn("verifying"), BarColumn(), MofNCompleteColumn())
     # Where there is no terminal, a bar is an empty line.
     hidden = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
@@ -367,15 +368,16 @@ def _gaps(found: DatasetDetail) -> str:
     return f", missing {named}{f' and {more:,} more' if more else ''}"
 
 
-def _columns(found: DatasetDetail) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in ("column", "type", "from", "description"):
-        table.add_column(name)
-    for name, column in (found.columns or {}).items():
-        origins = ", ".join(column.get("from", []))
-        said = escape(printable(column.get("description") or ""))
-        table.add_row(name, str(column.get("type", "")), origins, said)
-    return table
+def _columns(found: DatasetDetail) -> list[tuple[str, ...]]:
+    return [
+        (
+            escape(printable(name)),
+            escape(str(column.get("type", ""))),
+            escape(", ".join(column.get("from", []))),
+            escape(printable(column.get("description") or "")),
+        )
+        for name, column in (found.columns or {}).items()
+    ]
 
 
 def _version(console: Console, each: DatasetVersion) -> tuple[str, ...]:

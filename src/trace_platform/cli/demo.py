@@ -25,7 +25,9 @@ from trace_platform.cli.follow import follow
 from trace_platform.cli.options import HomeOption
 from trace_platform.cli.query_table import footer, render_rows
 from trace_platform.cli.signals import stop_on_signals
+from trace_platform.cli.table import show_table
 from trace_platform.client.result import Facts
+from trace_platform.domain.figures import size
 
 
 def demo(
@@ -95,11 +97,21 @@ def _query(console: Console, home: Home, plan: Demo) -> None:
 
 def _summary(console: Console, home: Home, plan: Demo, seconds: float, *, stays: bool) -> None:
     console.print(f"\n[bold]Done in {seconds:.0f} s.[/bold] What is there now:")
-    for held in control_client.dag_status(home, plan.dag_name).datasets:
-        console.print(
-            f"  {held.name:<22}{held.row_count:>10,} rows {held.byte_count / 1e6:>7.1f} MB"
-            f"   blocks {held.first_block:,} to {held.last_block:,}"
-        )
+    held = control_client.dag_status(home, plan.dag_name).datasets
+    show_table(
+        console,
+        ("dataset", "rows", "size", "blocks"),
+        [
+            (
+                each.name,
+                f"{each.row_count:,}",
+                size(each.byte_count),
+                f"{each.first_block:,} to {each.last_block:,}",
+            )
+            for each in held
+        ],
+        right=("rows", "size"),
+    )
     option = "" if home == Home.at() else f" --home {shlex.quote(str(home.root))}"
     sql = f"select block_number, gas_used from {plan.prefix}blocks order by gas_used desc limit 5"
     lines = [

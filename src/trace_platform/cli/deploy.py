@@ -16,6 +16,7 @@ from trace_platform.app import control_client
 from trace_platform.app.home import Home
 from trace_platform.cli.follow import goes_on, patiently
 from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.progress_columns import fitting
 from trace_platform.domain.errors import BadInput, TaskFailed
 from trace_platform.domain.figures import count
 from trace_platform.wire.control import DeployResponse
@@ -88,12 +89,13 @@ def _said(done: DeployResponse) -> str:
 
 def follow_deploy(console: Console, home: Home, deploy_id: UUID) -> DeployStatus:
     """Bars for each job that is built, until the deploy ended."""
-    with Progress(
+    columns = fitting(
+        console,
         TextColumn("  {task.description:<16}"),
         BarColumn(bar_width=28),
         TextColumn("{task.fields[said]}"),
-        console=console,
-    ) as progress:
+    )
+    with Progress(*columns, console=console) as progress:
         bars: dict[str, TaskID] = {}
         while True:
             status = patiently(lambda: control_client.deploy_status(home, deploy_id))

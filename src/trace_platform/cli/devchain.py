@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from trace_platform.cli.progress_columns import fitting
 from trace_platform.devchain import DevChain, run
 
 
@@ -42,7 +43,9 @@ def devchain(
 ) -> None:
     """Serve a deterministic EVM chain over JSON-RPC on this machine until stopped."""
     chain = DevChain(blocks=blocks, txs=txs, exact_txs=exact_txs, seed=seed, chain_id=chain_id)
-    progress = Progress(console=Console(stderr=True), transient=True, disable=not prebuild)
+    console = Console(stderr=True)
+    columns = fitting(console, *Progress.get_default_columns())
+    progress = Progress(*columns, console=console, transient=True, disable=not prebuild)
     building = progress.add_task("building blocks", total=blocks + 1)
 
     def announce(bound_port: int) -> None:

@@ -21,6 +21,7 @@ from rich.progress import (
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
+from trace_platform.cli.progress_columns import fitting
 from trace_platform.domain.errors import TaskFailed, Unavailable
 from trace_platform.domain.figures import count
 from trace_platform.wire.control import DagStatus, JobStatus
@@ -67,15 +68,16 @@ def goes_on(words: str) -> Iterator[None]:
 
 
 def _progress(console: Console) -> Progress:
-    return Progress(
+    columns = fitting(
+        console,
         TextColumn("  {task.description:<8}"),
         BarColumn(bar_width=28),
         MofNCompleteColumn(),
         TextColumn("tasks"),
         TimeElapsedColumn(),
         TextColumn("[dim]{task.fields[note]}[/dim]"),
-        console=console,
     )
+    return Progress(*columns, console=console)
 
 
 def _show(progress: Progress, bar: TaskID, job: JobStatus) -> None:

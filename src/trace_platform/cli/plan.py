@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
 from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.output_file import check_writable, output_file
+from trace_platform.cli.table import show_table
 from trace_platform.cli.words import printable, wide_console
 from trace_platform.domain.figures import count, duration, size
 from trace_platform.wire.plan import Amount, JobChange, Plan, SavedPlan
@@ -36,10 +38,13 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show what a deploy of this file would do: jobs, data to build, what stays."""
+    if out is not None:
+        check_writable(out)
     yaml = control_client.read_dag_file(file)
     found = control_client.plan(Home.at(home), yaml, str(file))
     if out is not None:
-        out.write_text(_saved(yaml, found).model_dump_json(indent=2) + "\n")
+        with output_file(out) as target:
+            target.write(f"{_saved(yaml, found).model_dump_json(indent=2)}\n".encode())
     if as_json:
         typer.echo(found.model_dump_json())
     else:
@@ -60,7 +65,8 @@ def show_plan(console: Console, plan: Plan) -> None:
         console.print("nothing changes")
         return
     if plan.changes:
-        console.print(_jobs(plan.changes))
+        rows = [_change(each) for each in plan.changes]
+        show_table(console, ("", "job", "data", "why"), rows, prose=("data", "why"))
     for each in plan.publishes:
         console.print(f"  dataset {each.dataset}: {each.action}, {each.why}", highlight=False)
     for reader in plan.readers:
@@ -69,13 +75,8 @@ def show_plan(console: Console, plan: Plan) -> None:
     console.print(_total(plan), highlight=False, soft_wrap=True)
 
 
-def _jobs(changes: list[JobChange]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("", "job", "data", "why"):
-        table.add_column(name)
-    for job in changes:
-        table.add_row(_SIGNS[job.action], job.job, _data(job), printable("; ".join(job.why)))
-    return table
+def _change(job: JobChange) -> tuple[str, ...]:
+    return _SIGNS[job.action], job.job, _data(job), escape(printable("; ".join(job.why)))
 
 
 def _data(job: JobChange) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,9 +11,9 @@ import typer
 from trace_platform.app.home import Home
 from trace_platform.app.query_client import connect
 from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.output_file import check_writable
 from trace_platform.cli.query_output import (
     BINARY,
-    MEND_RIGHTS,
     Format,
     Statement,
     format_of,
@@ -23,10 +22,9 @@ from trace_platform.cli.query_output import (
     show,
     write,
 )
+from trace_platform.cli.signals import end_on_signals
 from trace_platform.domain.errors import BadInput
 from trace_platform.wire.query import MAX_ROWS
-
-EXIT_INTERRUPTED = 130
 
 AtOption = Annotated[
     str | None,
@@ -69,15 +67,11 @@ def query(
     chosen = _chosen(format, as_json) or (format_of(file) if file else Format.table)
     _check_target(file, chosen)  # now: a query may take a minute
     statement = Statement(_statement(sql), limit, at)
-    try:
-        with connect(Home.at(home), say_wait) as connection:
-            if file is None:
-                show(connection, statement, chosen, timing=timing)
-            else:
-                write(connection, statement, chosen, file, timing=timing)
-    except KeyboardInterrupt:
-        note("canceled")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+    with end_on_signals(), connect(Home.at(home), say_wait) as connection:
+        if file is None:
+            show(connection, statement, chosen, timing=timing)
+        else:
+            write(connection, statement, chosen, file, timing=timing)
 
 
 def _statement(sql: str) -> str:
@@ -110,13 +104,3 @@ def _check_target(file: Path | None, format: Format) -> None:
             f"{format} is not for a terminal",
             hint=f"give --output FILE.{format}, or pipe it into a program",
         )
-
-
-def check_writable(file: Path) -> None:
-    if file.is_dir():
-        raise BadInput(f"{file} is a directory", hint="give --output the name of a file")
-    if not file.parent.is_dir():
-        raise BadInput(f"there is no folder {file.parent}", hint="make it first")
-    # Whether its folder lets it be replaced is seen when that begins, before the query too.
-    if file.exists() and not os.access(file, os.W_OK):
-        raise BadInput(f"{file} cannot be written", hint=MEND_RIGHTS)

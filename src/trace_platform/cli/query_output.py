@@ -10,19 +10,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import typer
 from rich.console import Console
 
 from trace_platform.app.query_client import ask_rows, pages, save, whole
+from trace_platform.cli.output_file import output_file
 from trace_platform.cli.query_position import pointed
 from trace_platform.cli.query_table import as_table, footer, json_lines, render_rows
 from trace_platform.cli.words import printable
 from trace_platform.client.answer import Sink
 from trace_platform.client.connection import Connection
 from trace_platform.client.result import Facts
-from trace_platform.client.whole_file import whole_file
 from trace_platform.domain.errors import BadInput, QueryTooLarge, TraceError
 from trace_platform.wire.query import MAX_ROWS, QueryResponse
 
@@ -36,7 +36,6 @@ class Format(StrEnum):
 
 
 BINARY = (Format.arrow, Format.parquet)
-MEND_RIGHTS = "choose another place, or mend its rights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def write(
 ) -> None:
     """To a file, which appears whole or not at all: all rows, unless there is a limit. Raise
     QueryTooLarge for more of them than JSON and tables get."""
-    with _described(statement.sql), _timed(timing) as facts, _writing(file) as target:
+    with _described(statement.sql), _timed(timing) as facts, output_file(file) as target:
         if format in (Format.table, Format.json):
             limit = statement.limit or MAX_ROWS
             first = ask_rows(connection, statement.query(limit=limit))
@@ -149,15 +148,6 @@ def _timed(wanted: bool) -> Iterator[list[Facts]]:
     if wanted:
         in_all = (time.perf_counter() - began) * 1000
         note(f"{facts[0].elapsed_ms:.1f} ms in the service, {in_all:.1f} ms in all")
-
-
-@contextmanager
-def _writing(file: Path) -> Iterator[BinaryIO]:
-    try:
-        with whole_file(file) as target:
-            yield target
-    except OSError as error:
-        raise BadInput(f"{file} cannot be written: {error.strerror}", hint=MEND_RIGHTS) from None
 
 
 def _output() -> Sink:

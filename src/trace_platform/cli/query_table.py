@@ -47,6 +47,8 @@ def render_rows(console: Console, response: QueryResponse) -> None:
 def record_lines(response: QueryResponse, width: int) -> Iterator[Text]:
     """`column: value`, a line each. Long hex loses its middle where the line would not fit."""
     names = [f"{_printable(column.name)}:" for column in response.columns]
+    if not response.rows:
+        yield Text(f"columns: {', '.join(name[:-1] for name in names)}")
     indent = max(map(cell_len, names), default=0) + 1
     for number, row in enumerate(response.rows, 1):
         yield Text(f"── row {number:,} ".ljust(width, "─"), "dim")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import typer
+from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
 from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.table import show_table
 from trace_platform.cli.words import printable, seconds, wide_console
 from trace_platform.wire.control import JobQueue, WorkerStatus
 
@@ -22,23 +23,29 @@ def queues(home: HomeOption = None, as_json: JsonOption = False) -> None:
         typer.echo(found.model_dump_json())
         return
     console = wide_console()
-    console.print(_jobs(found.queues) if found.queues else "nothing waits and nothing runs")
+    if found.queues:
+        _show_jobs(console, found.queues)
+    else:
+        console.print("nothing waits and nothing runs")
     for queue in found.queues:
         for words in _holds(queue):
             console.print(printable(f"  {words}"), markup=False, highlight=False, soft_wrap=True)
     console.print()
-    console.print(_workers(found.workers) if found.workers else "no worker is alive")
+    if found.workers:
+        _show_workers(console, found.workers)
+    else:
+        console.print("no worker is alive")
 
 
-def _jobs(found: list[JobQueue]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("runtime")
-    table.add_column("job", no_wrap=True)
-    for name in ("ready", "oldest", "deferred", "running", "limit", "retrying"):
-        table.add_column(name, justify="right")
-    for queue in found:
-        table.add_row(*_cells(queue))
-    return table
+def _show_jobs(console: Console, found: list[JobQueue]) -> None:
+    counts = ("ready", "oldest", "deferred", "running", "limit", "retrying")
+    show_table(
+        console,
+        ("job", "runtime", *counts),
+        [_cells(queue) for queue in found],
+        right=counts,
+        spare=("runtime", "limit", "deferred"),
+    )
 
 
 def _cells(queue: JobQueue) -> tuple[str, ...]:
@@ -46,8 +53,8 @@ def _cells(queue: JobQueue) -> tuple[str, ...]:
     limit = "-" if queue.max_concurrency is None else f"{queue.max_concurrency:,}"
     name = f"{queue.dag_name}.{queue.job_name}"
     return (
-        queue.runtime,
         name if queue.active else f"{name} (older)",
+        queue.runtime,
         *(each if isinstance(each, str) else f"{each:,}" for each in counts),
         limit,
         f"{queue.retrying:,}",
@@ -64,18 +71,22 @@ def _holds(queue: JobQueue) -> Iterator[str]:
         yield f"{name} is under pressure (mode {queue.pressure.mode}): trace why {name}"
 
 
-def _workers(found: list[WorkerStatus]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in ("worker", "runtime"):
-        table.add_column(name)
-    for name in ("running", "slots", "seen"):
-        table.add_column(name, justify="right")
-    for worker in found:
-        table.add_row(
-            escape(printable(worker.worker_id)),
-            worker.runtime,
-            f"{worker.running:,}",
-            f"{worker.slots:,}",
-            f"{seconds(worker.seen_s)} ago",
-        )
-    return table
+def _show_workers(console: Console, found: list[WorkerStatus]) -> None:
+    counts = ("running", "slots", "seen")
+    show_table(
+        console,
+        ("worker", "runtime", *counts),
+        [_worker(each) for each in found],
+        right=counts,
+        spare=("runtime",),
+    )
+
+
+def _worker(each: WorkerStatus) -> tuple[str, ...]:
+    return (
+        escape(printable(each.worker_id)),
+        each.runtime,
+        f"{each.running:,}",
+        f"{each.slots:,}",
+        f"{seconds(each.seen_s)} ago",
+    )

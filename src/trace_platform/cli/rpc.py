@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import typer
-from rich.table import Table
+from rich.markup import escape
 
 from trace_platform.app.home import Home
 from trace_platform.app.service_client import get
 from trace_platform.cli.options import HomeOption, JsonOption, group
+from trace_platform.cli.table import show_table
 from trace_platform.cli.words import printable, wide_console
 from trace_platform.wire.rpc import PoolList, PoolStatus, ProviderStatus
+
+_FIGURES = ("head", "lag", "in flight", "per s", "batch", "requests", "failed", "limited")
 
 rpc = group("Show the pools of RPC providers.")
 
@@ -29,11 +32,14 @@ def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
     console = wide_console()
     for pool in found.pools:
         console.print(printable(_heading(pool)), markup=False, highlight=False)
-        console.print(_table(pool.providers))
-        for each in pool.providers:
-            if each.reason:
-                said = printable(f"  {each.name}: {each.reason}")
-                console.print(said, markup=False, highlight=False, soft_wrap=True)
+        show_table(
+            console,
+            ("provider", "endpoint", "state", *_FIGURES),
+            [[escape(printable(cell)) for cell in _cells(each)] for each in pool.providers],
+            right=_FIGURES,
+            spare=("batch", "per s", "limited", "in flight", "endpoint"),
+            notes=[printable(each.reason or "") for each in pool.providers],
+        )
     if not found.pools:
         said = "there is no pool: set TRACE_RPC_<NAME>, or [rpc_pools] in config.toml"
         console.print(said, markup=False, highlight=False)
@@ -45,20 +51,9 @@ def _heading(pool: PoolStatus) -> str:
     return f"{pool.name}: chain {chain}, head {head}"
 
 
-def _table(providers: list[ProviderStatus]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in ("provider", "endpoint", "state"):
-        table.add_column(name, no_wrap=True)
-    for name in ("head", "lag", "in flight", "per s", "batch", "requests", "failed", "limited"):
-        table.add_column(name, justify="right")
-    for each in providers:
-        table.add_row(*(printable(cell) for cell in _cells(each)))
-    return table
-
-
 def _cells(each: ProviderStatus) -> tuple[str, ...]:
     return (
-        f"  {each.name}",
+        each.name,
         each.endpoint,
         each.state,
         _count(each.head),

@@ -24,13 +24,16 @@ def serve(
     home: HomeOption = None,
 ) -> None:
     """Run one process in the foreground, logging JSON lines to the standard output."""
+    import sys
+
     import structlog
 
     from trace_platform.app.home import Home
     from trace_platform.app.log import configure_logging
     from trace_platform.domain.errors import TraceError
 
-    configure_logging(name)
+    # The plain one: a process outlives whoever read its log.
+    configure_logging(name, sys.__stdout__)
     log = structlog.get_logger(__name__)
     try:
         from trace_platform.app import processes

@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+import typer
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Terminated(BaseException):
     """Asked to end by SIGTERM or SIGHUP."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 @contextmanager
@@ -20,17 +25,45 @@ def stop_on_signals() -> Iterator[None]:
 
     Ctrl-C goes on as KeyboardInterrupt; being asked to end is a success.
     """
-    before = {number: signal.signal(number, _leave) for number in _SIGNALS}
     try:
-        yield
+        with _raised(_SIGNALS):
+            yield
     except Terminated:
         pass
+
+
+@contextmanager
+def end_on_signals(*, at_prompt: bool = False) -> Iterator[None]:
+    """The same for work that is not done when it is stopped: the exit code says by what, as a shell
+    would. At a prompt Ctrl-C ends a statement and not the command."""
+    signals = _SIGNALS[1:] if at_prompt else _SIGNALS
+    try:
+        with _raised(signals):
+            yield
+    except KeyboardInterrupt:
+        raise _ended(signal.SIGINT) from None
+    except Terminated as asked:
+        raise _ended(asked.number) from None
+
+
+def _ended(number: int) -> typer.Exit:
+    typer.echo("canceled", err=True)
+    return typer.Exit(128 + number)
+
+
+@contextmanager
+def _raised(signals: tuple[signal.Signals, ...]) -> Iterator[None]:
+    def leave(number: int, frame: FrameType | None) -> None:
+        for each in signals:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
+
+    # Whoever started this with nohup wants it to outlive the terminal.
+    stays = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    wanted = [each for each in signals if not (each == signal.SIGHUP and stays)]
+    before = {number: signal.signal(number, leave) for number in wanted}
+    try:
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _leave(number: int, frame: FrameType | None) -> None:
-    for each in _SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
-    raise KeyboardInterrupt if number == signal.SIGINT else Terminated

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
 from trace_platform.cli.follow import follow, goes_on
 from trace_platform.cli.options import HomeOption, JsonOption, group
+from trace_platform.cli.table import show_table
 from trace_platform.cli.words import clock, printable, seconds, wide_console
 from trace_platform.wire.sources import SourceStatus
 
@@ -36,10 +36,8 @@ def list_sources(home: HomeOption = None, as_json: JsonOption = False) -> None:
     if not found.sources:
         console.print("no source is deployed")
         return
-    table = Table("source", "kind", "state", "last event", "next tick (UTC)", "path", box=None)
-    for source in found.sources:
-        table.add_row(*_cells(source))
-    console.print(table)
+    heads = ("source", "kind", "state", "last event", "next tick (UTC)", "path")
+    show_table(console, heads, [_cells(each) for each in found.sources], spare=("kind",))
     for source in found.sources:
         if source.state == "Dead":
             console.print(_last_words(source), markup=False, highlight=False, soft_wrap=True)

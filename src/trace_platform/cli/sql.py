@@ -13,8 +13,9 @@ from trace_platform.app.home import Home
 from trace_platform.app.query_client import connect
 from trace_platform.cli import show_error
 from trace_platform.cli.options import HomeOption
-from trace_platform.cli.query import EXIT_INTERRUPTED, AtOption
+from trace_platform.cli.query import AtOption
 from trace_platform.cli.query_output import note, say_wait
+from trace_platform.cli.signals import end_on_signals
 from trace_platform.cli.sql_session import PLAIN_WORDS, Session, ShownFormat
 from trace_platform.cli.sql_split import says_something, split
 from trace_platform.domain.errors import BadInput, TraceError
@@ -49,9 +50,11 @@ def sql(
         session = Session(connection, format, limit, at, timing)
         if sys.stdin.isatty():
             session.refresh()  # also tells whether anybody answers
-            talk(session, prompt_session(place, session))
+            with end_on_signals(at_prompt=True):
+                talk(session, prompt_session(place, session))
         else:
-            _run_input(session)
+            with end_on_signals():
+                _run(session, _read_input())
 
 
 def talk(session: Session, prompt: PromptSession[str]) -> None:
@@ -123,14 +126,6 @@ def history_file(home: Home) -> Path:
     path.chmod(0o600)
     give_to_owner_of(home.root, path)
     return path
-
-
-def _run_input(session: Session) -> None:
-    try:
-        _run(session, _read_input())
-    except KeyboardInterrupt:
-        note("canceled")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 def _read_input() -> str:

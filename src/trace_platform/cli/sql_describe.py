@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from trace_platform.cli.table import show_table
 from trace_platform.cli.words import ago, clock, printable, roughly
 from trace_platform.wire.dataset import DatasetVersion
 from trace_platform.wire.query import DatasetList, DatasetPage, DatasetSummary
@@ -15,44 +16,57 @@ from trace_platform.wire.query import DatasetList, DatasetPage, DatasetSummary
 _SHOWN_VERSIONS = 10
 
 
-def dataset_table(found: DatasetList) -> Table | str:
+def show_datasets(console: Console, found: DatasetList) -> None:
     if not found.datasets:
-        return "nothing is published"
-    table = _table("dataset", "rows", "newest", "state", "version", "description")
-    for each in found.datasets:
-        table.add_row(*_summary(each))
-    return table
+        console.print("nothing is published")
+        return
+    show_table(
+        console,
+        ("dataset", "rows", "newest", "state", "version", "description"),
+        [_summary(each) for each in found.datasets],
+        right=("rows",),
+        prose=("description",),
+    )
 
 
-def dataset_lines(page: DatasetPage) -> Iterator[Table | str]:
+def show_dataset(console: Console, page: DatasetPage) -> None:
     """Facts, columns and versions."""
     detail = page.detail
     about = f": {printable(detail.description)}" if detail.description else ""
-    yield escape(f"{detail.dataset}{about}")
     newest = f"the newest {ago(detail.newest_at)}" if detail.newest_at else "nothing came yet"
     rows = roughly(detail.rows, detail.rows_estimated)
-    yield escape(f"{rows} rows, {newest}; {printable(detail.answer)}")
+    facts = f"{detail.dataset}{about}\n{rows} rows, {newest}; {printable(detail.answer)}\n"
+    console.print(facts, highlight=False, markup=False, soft_wrap=True)
     if page.columns:
-        yield ""
-        yield _columns(page)
-    yield ""
-    versions = _table("version", "since (UTC)", "rows", "")
-    for each in page.versions[:_SHOWN_VERSIONS]:
-        name = f"{detail.dataset}@{str(each.dataset_version)[:8]}"
-        rows = roughly(each.rows, each.rows_estimated)
-        versions.add_row(escape(name), clock(each.created_at), rows, _standing(each))
-    yield versions
+        heads = ("column", "type", "", "description")
+        show_table(console, heads, list(_columns(page)), prose=("description",))
+        console.print()
+    show_table(
+        console,
+        ("version", "since (UTC)", "rows", ""),
+        [_version(detail.dataset, each) for each in page.versions[:_SHOWN_VERSIONS]],
+        right=("rows",),
+    )
 
 
-def _columns(page: DatasetPage) -> Table:
+def _version(dataset: str, each: DatasetVersion) -> tuple[str, ...]:
+    name = f"{dataset}@{str(each.dataset_version)[:8]}"
+    rows = roughly(each.rows, each.rows_estimated)
+    return escape(name), clock(each.created_at), rows, _standing(each)
+
+
+def _columns(page: DatasetPage) -> Iterator[tuple[str, ...]]:
     said = page.detail.columns or {}
     pii = {name.lower() for name in page.detail.pii}
-    table = _table("column", "type", "", "description")
     for column in page.columns or []:
         about = str(said.get(column.name, {}).get("description") or "")
         personal = "personal" if column.name.lower() in pii else ""
-        table.add_row(escape(column.name), column.type, personal, escape(printable(about)))
-    return table
+        yield (
+            escape(printable(column.name)),
+            escape(column.type),
+            personal,
+            escape(printable(about)),
+        )
 
 
 def _summary(each: DatasetSummary) -> tuple[str, ...]:
@@ -72,10 +86,3 @@ def _standing(each: DatasetVersion) -> str:
     if each.building:
         return "building"
     return "current" if each.current else ""
-
-
-def _table(*names: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in names:
-        table.add_column(name, justify="right" if name == "rows" else "left")
-    return table

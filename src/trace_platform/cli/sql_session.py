@@ -9,9 +9,9 @@ from pathlib import Path
 import typer
 
 from trace_platform.app.query_client import dataset, datasets
-from trace_platform.cli.query import check_writable
+from trace_platform.cli.output_file import check_writable
 from trace_platform.cli.query_output import Format, Statement, format_of, show, write
-from trace_platform.cli.sql_describe import dataset_lines, dataset_table
+from trace_platform.cli.sql_describe import show_dataset, show_datasets
 from trace_platform.cli.words import wide_console
 from trace_platform.client.connection import Connection
 from trace_platform.domain.errors import BadInput
@@ -82,11 +82,9 @@ class Session:
 
     def _describe(self, name: str) -> None:
         if name:
-            console = wide_console()
-            for part in dataset_lines(dataset(self._connection, name)):
-                console.print(part, highlight=False, soft_wrap=isinstance(part, str))
-            return
-        wide_console().print(dataset_table(self.refresh()))
+            show_dataset(wide_console(), dataset(self._connection, name))
+        else:
+            show_datasets(wide_console(), self.refresh())
 
     def _set_format(self, name: str) -> None:
         if name not in list(ShownFormat):

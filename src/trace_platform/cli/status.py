@@ -12,8 +12,6 @@ from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.domain.figures import duration
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from trace_platform.app.status import InstanceStatus, ProcessStatus
     from trace_platform.operators.spark.session_record import SessionRecord
 
@@ -35,12 +33,14 @@ def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
 
 
 def _show(home: str, found: InstanceStatus) -> None:
-    from rich.console import Console
+    from trace_platform.cli.table import show_table
+    from trace_platform.cli.words import wide_console
 
-    console = Console()
+    console = wide_console()
     console.print(_heading(home, found), highlight=False, markup=False, soft_wrap=True)
     if found.processes:
-        console.print(_table(found))
+        heads = ("process", "state", "pid", "port", "uptime", "restarts")
+        show_table(console, heads, [_row(each) for each in found.processes])
     if found.supervisor:
         console.print(_spark(found.spark), highlight=False, markup=False, soft_wrap=True)
 
@@ -59,15 +59,6 @@ def _spark(found: SessionRecord | None) -> str:
     if found is None:
         return "spark: not started yet"
     return f"spark: {found.error or f'{found.master}, application {found.application}'}"
-
-
-def _table(found: InstanceStatus) -> Table:
-    from rich.table import Table
-
-    table = Table("process", "state", "pid", "port", "uptime", "restarts", box=None)
-    for each in found.processes:
-        table.add_row(*_row(each))
-    return table
 
 
 def _row(each: ProcessStatus) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Protocol
 
-import httpx
+import httpcore
 
 from trace_platform.client.patience import Deadline
 from trace_platform.domain.errors import TraceError, Unavailable
@@ -22,34 +22,37 @@ class Sink(Protocol):
 
 
 class Answer:
-    def __init__(self, response: httpx.Response, deadline: Deadline) -> None:
-        self._response, self._deadline = response, deadline
+    def __init__(self, response: httpcore.Response, place: str, deadline: Deadline) -> None:
+        self._response, self._place, self._deadline = response, place, deadline
+        self._headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in response.headers
+        }
 
     @property
     def retry_after_s(self) -> float | None:
         """When to ask again; None when the service does not say that it would help."""
-        said = self._response.headers.get("Retry-After", "")
-        if self._response.status_code not in _BUSY:
+        if self._response.status not in _BUSY:
             return None
         try:
-            return max(0.0, float(said))
+            return max(0.0, float(self._headers.get("retry-after", "")))
         except ValueError:
             return None
 
     def header(self, name: str, otherwise: str | None = None) -> str:
-        found = self._response.headers.get(name, otherwise)
+        found = self._headers.get(name.lower(), otherwise)
         if found is None:
             raise Unavailable(
                 f"the answer has no {name}: this is not Trace's query service",
                 hint="check the URL",
             )
-        return str(found)
+        return found
 
     def error(self) -> TraceError | None:
         """What the service named; None when it answered what was asked."""
-        if self._response.is_success:
+        if 200 <= self._response.status < 300:
             return None
-        return QUERY_SERVICE.error(self._response.status_code, self.read())
+        return QUERY_SERVICE.error(self._response.status, self.read())
 
     def read(self) -> bytes:
         return b"".join(self.chunks())
@@ -59,19 +62,17 @@ class Answer:
             sink.write(chunk)
 
     def chunks(self) -> Iterator[bytes]:
-        with named_errors(self._response.url, self._deadline):
-            for chunk in self._response.iter_bytes():
-                yield chunk
-                self._deadline.left_s()
+        """Whoever reads all of them leaves the connection for the next request."""
+        with named_errors(self._place, self._deadline, "the rest of the answer"):
+            yield from self._response.iter_stream()
 
 
 @contextlib.contextmanager
-def named_errors(url: httpx.URL, deadline: Deadline) -> Iterator[None]:
+def named_errors(place: str, deadline: Deadline, awaited: str) -> Iterator[None]:
     """What goes wrong on the way, as one of Trace's errors."""
-    place = f"{url.scheme}://{url.netloc.decode()}"
     try:
         yield
-    except httpx.ConnectError as error:
+    except httpcore.ConnectError as error:
         if "CERTIFICATE" in str(error):
             raise Unavailable(
                 f"the certificate of {place} is not trusted",
@@ -81,11 +82,19 @@ def named_errors(url: httpx.URL, deadline: Deadline) -> Iterator[None]:
             f"nothing answers at {place}: the instance is not running",
             hint="start it with `trace up`",
         ) from None
-    except httpx.TimeoutException:
+    except httpcore.ConnectTimeout:
+        raise Unavailable(
+            f"no connection to {place} after {deadline.waited}",
+            hint="check the URL; see `trace status`",
+        ) from None
+    except httpcore.TimeoutException:
         if deadline.is_given:
-            raise deadline.passed() from None
-        raise Unavailable(f"{place} does not answer", hint="see `trace status`") from None
-    except (httpx.TransportError, httpx.DecodingError) as error:
+            raise deadline.passed(awaited) from None
+        raise Unavailable(
+            f"{place} fell silent: {deadline.waited}, waiting for {awaited}",
+            hint="see `trace status`",
+        ) from None
+    except (httpcore.NetworkError, httpcore.ProtocolError) as error:
         raise Unavailable(
             f"the query service broke off: {str(error) or type(error).__name__}",
             hint="see `trace status`, and try again",

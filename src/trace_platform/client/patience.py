@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
-from trace_platform.domain.errors import QueryCanceled, TraceError
-
-# Longer than any setting lets a query take, so that the service's own answer arrives first.
-ANSWER_S = 3_700.0
+from trace_platform.domain.errors import BadInput, QueryCanceled, TraceError
+from trace_platform.domain.figures import duration
 
 # Told of each wait: how long it will be, and because of what.
 OnWait = Callable[[float, TraceError], None]
 
 
 class Deadline:
-    """The caller's time-out. Without one the service's own limit counts."""
+    """The caller's time-out, for all steps of a request. Without one the service's own limit
+    counts."""
 
     def __init__(self, timeout_s: float | None = None) -> None:
-        self._timeout_s = timeout_s
-        self._until = None if timeout_s is None else time.monotonic() + timeout_s
-
-    def left_s(self) -> float:
-        """For the next step. Raise QueryCanceled when there is no time left."""
-        if self._until is None:
-            return ANSWER_S
-        left = self._until - time.monotonic()
-        if left <= 0:
-            raise self.passed()
-        return left
+        if timeout_s is not None and not timeout_s > 0:
+            raise BadInput(f"a time-out of {timeout_s} s", hint="give seconds, more than 0")
+        self._timeout_s, self._began = timeout_s, time.monotonic()
 
     @property
     def is_given(self) -> bool:
-        return self._until is not None
+        return self._timeout_s is not None
 
-    def passed(self) -> QueryCanceled:
+    @property
+    def until(self) -> float:
+        """On the monotonic clock; without a time-out never."""
+        return math.inf if self._timeout_s is None else self._began + self._timeout_s
+
+    @property
+    def waited(self) -> str:
+        """How long in truth, and what the limit was."""
+        said = duration(time.monotonic() - self._began)
+        return said if self._timeout_s is None else f"{said} (time-out: {self._timeout_s:g} s)"
+
+    def passed(self, awaited: str) -> QueryCanceled:
         return QueryCanceled(
-            f"the query was stopped after {self._timeout_s:g} s, the caller's time-out",
+            f"the query was stopped after {self.waited}, waiting for {awaited}",
             hint="give it a longer time-out, or ask for less",
         )
 
@@ -51,7 +54,7 @@ class Patience:
     def wait_or_raise(self, refusal: TraceError, after_s: float | None) -> None:
         """`after_s`: when the service wants to be asked again; None: it would not help."""
         now = time.monotonic()
-        if after_s is None or now + after_s > self._until or after_s > self._deadline.left_s():
+        if after_s is None or now + after_s > min(self._until, self._deadline.until):
             raise refusal
         if self._on_wait is not None:
             self._on_wait(after_s, refusal)

@@ -91,12 +91,15 @@ class Result:
         import pyarrow as pa
 
         facts = Facts.of(answer)
-        incoming = io.BufferedReader(_Incoming(answer.chunks()), _BUFFER_BYTES)
+        chunks = answer.chunks()
+        incoming = io.BufferedReader(_Incoming(chunks), _BUFFER_BYTES)
         try:
             with pa.ipc.open_stream(pa.PythonFile(incoming, "r")) as stream:
                 table = stream.read_all()
         except (pa.ArrowInvalid, OSError) as error:
             raise Unavailable(f"the answer is not Arrow: {error}") from None
+        for _ in chunks:
+            pass  # Arrow stops at its own end mark; the connection is free at the answer's end
         # A stream that ends early looks to Arrow like one that is shorter.
         if table.num_rows != facts.row_count:
             raise Unavailable(
@@ -116,7 +119,11 @@ class Result:
         return self._table
 
     def to_pandas(self) -> pandas.DataFrame:
-        return self._table.to_pandas()
+        """With Arrow's own types: NumPy has no integers, dates and decimals that may be missing,
+        and would round them. `to_arrow().to_pandas()` has NumPy's."""
+        import pandas
+
+        return self._table.to_pandas(types_mapper=pandas.ArrowDtype)
 
     def to_polars(self) -> polars.DataFrame:
         try:

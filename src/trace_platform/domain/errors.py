@@ -42,6 +42,7 @@ TraceError
 │   ├── RangeNotReady            not all of a range is there to be read yet
 │   ├── InvokeFailed             a function did not accept its task
 │   └── WorkerStopped            the worker ended before the attempt did
+├── OutputUnwritable             the command's own standard output: closed, or full
 ├── OperatorCrashed              a defect in an operator
 ├── InternalError                a defect in a service
 └── SetupError                   this machine is not ready (ports, Java, Postgres, rights)
@@ -259,6 +260,10 @@ class InvokeFailed(Unavailable):
 
 class WorkerStopped(Unavailable):
     code = "worker_stopped"
+
+
+class OutputUnwritable(TraceError):
+    code = "output_unwritable"
 
 
 class OperatorCrashed(TraceError):

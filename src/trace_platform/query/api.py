@@ -8,7 +8,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 from urllib.parse import quote
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
 import structlog
@@ -145,20 +145,20 @@ def _queries(app: FastAPI, service: QueryService, user: Guard, task: Guard) -> N
 
 def _results(app: FastAPI, service: QueryService, path: str, who: Guard) -> None:
     @app.get(
-        path + "/{query_id}/pages/{number}",
+        path + "/{answer_id}/pages/{number}",
         dependencies=[who],
         responses={200: {"model": QueryPage}},
     )
-    async def page(query_id: UUID, number: int, caller: Caller = CALLER) -> Response:
-        spool = service.pages.find(caller.keeper, query_id, number)
-        return _page(service, caller, {}, query_id, spool, number)
+    async def page(answer_id: UUID, number: int, caller: Caller = CALLER) -> Response:
+        spool = service.pages.find(caller.keeper, answer_id, number)
+        return _page(service, caller, {}, answer_id, spool, number)
 
 
 def _exports(app: FastAPI, service: QueryService, user: Guard) -> None:
-    @app.get("/v1/exports/{query_id}", dependencies=[user])
-    async def export(query_id: UUID, caller: Caller = CALLER) -> Response:
-        stream, size = await asyncio.to_thread(service.exports.open, caller.keeper, query_id)
-        headers = {"Content-Disposition": f'attachment; filename="{query_id}.parquet"'}
+    @app.get("/v1/exports/{answer_id}", dependencies=[user])
+    async def export(answer_id: UUID, caller: Caller = CALLER) -> Response:
+        stream, size = await asyncio.to_thread(service.exports.open, caller.keeper, answer_id)
+        headers = {"Content-Disposition": f'attachment; filename="{answer_id}.parquet"'}
         parts = iter(lambda: stream.read(_READ_BYTES), b"")
         media = "application/vnd.apache.parquet"
         return service.answering.answer(caller, parts, size, media, headers, stream.close)
@@ -192,22 +192,28 @@ async def _answer(service: QueryService, caller: Caller, body: QueryRequest) -> 
 
 
 def _first_page(service: QueryService, caller: Caller, facts: QueryFacts, spool: Spool) -> Response:
-    said = facts.model_dump(mode="json")
+    said, answer_id = facts.model_dump(mode="json"), _answer_id()
     if not spool.chunks:
         spool.write(b"[]")
     if spool.chunks == 1:
-        return _page(service, caller, said, facts.query_id, spool, 1, spool.close)
-    page = _page(service, caller, said, facts.query_id, spool, 1)
+        return _page(service, caller, said, answer_id, spool, 1, spool.close)
+    page = _page(service, caller, said, answer_id, spool, 1)
     # Not before: one that is refused is closed, and none of its pages can be read.
-    service.pages.keep(caller.keeper, facts.query_id, spool)
+    service.pages.keep(caller.keeper, answer_id, spool)
     return page
+
+
+def _answer_id() -> UUID:
+    """Of one execution: whoever asks again with the same query_id, as after a lost reply, gets
+    another answer, and rows of the two never mix."""
+    return uuid4()
 
 
 def _page(
     service: QueryService,
     caller: Caller,
     said: dict[str, Any],
-    query_id: UUID,
+    answer_id: UUID,
     spool: Spool,
     number: int,
     close: Callable[[], None] = lambda: None,
@@ -215,7 +221,7 @@ def _page(
     """With rows that the child encoded copied in as they are."""
     path = "/v1/query" if caller.kind == "user" else "/v1/task/query"
     more = number < spool.chunks
-    said["next"] = f"{path}/{query_id}/pages/{number + 1}" if more else None
+    said["next"] = f"{path}/{answer_id}/pages/{number + 1}" if more else None
     head = msgspec.json.encode(said)[:-1] + b',"rows":'
     parts = itertools.chain([head], spool.chunk(number - 1), [b"}"])
     size = len(head) + spool.chunk_size(number - 1) + 1
@@ -225,13 +231,14 @@ def _page(
 async def _export(
     service: QueryService, caller: Caller, facts: QueryFacts, spool: Spool
 ) -> Response:
+    answer_id = _answer_id()
     digest = await asyncio.to_thread(spool.sha256)
-    until = await asyncio.to_thread(service.exports.keep, caller.keeper, facts.query_id, spool)
+    until = await asyncio.to_thread(service.exports.keep, caller.keeper, answer_id, spool)
     size = spool.size
     spool.close()
     said = QueryExport(
         **facts.model_dump(),
-        link=f"/v1/exports/{facts.query_id}",
+        link=f"/v1/exports/{answer_id}",
         bytes=size,
         sha256=digest,
         expires_at=until,

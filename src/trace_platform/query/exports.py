@@ -27,11 +27,11 @@ class Exports:
         """`max_bytes` of one caller."""
         self._store, self._bucket, self._max_bytes = store, bucket, max_bytes
 
-    def keep(self, caller: str, query_id: UUID, spool: Spool) -> datetime:
+    def keep(self, caller: str, answer_id: UUID, spool: Spool) -> datetime:
         """Write the spool's bytes. Until when they are there: a day, unless the caller keeps
         more than there may be of one, and the oldest give way. What fails leaves no file."""
         self._make_room(caller, spool.size)
-        filesystem, path = self._store.filesystem(self._uri(caller, query_id))
+        filesystem, path = self._store.filesystem(self._uri(caller, answer_id))
         partial = f"{path}.partial"
         with disk_full("an export"):
             filesystem.create_dir(path.rpartition("/")[0], recursive=True)
@@ -45,13 +45,13 @@ class Exports:
                 raise
         return datetime.now(UTC) + KEPT
 
-    def open(self, caller: str, query_id: UUID) -> tuple[NativeFile, int]:
+    def open(self, caller: str, answer_id: UUID) -> tuple[NativeFile, int]:
         """A stream of the file, and its length."""
-        uri = self._uri(caller, query_id)
+        uri = self._uri(caller, answer_id)
         size = self._store.size(uri)
         if size is None:
             raise NotFound(
-                f"there is no export {query_id}", hint="an export is kept for a day: run it again"
+                f"there is no export {answer_id}", hint="an export is kept for a day: run it again"
             )
         filesystem, path = self._store.filesystem(uri)
         return filesystem.open_input_stream(path), size
@@ -79,9 +79,9 @@ class Exports:
                 gone += _delete(filesystem, path)
         return gone
 
-    def _uri(self, caller: str, query_id: UUID) -> str:
+    def _uri(self, caller: str, answer_id: UUID) -> str:
         assert _CALLER.fullmatch(caller), "callers are named by us"
-        return f"s3://{self._bucket}/exports/{caller}/{query_id}.parquet"
+        return f"s3://{self._bucket}/exports/{caller}/{answer_id}.parquet"
 
 
 def _delete(filesystem: FileSystem, path: str) -> bool:

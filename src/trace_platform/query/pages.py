@@ -26,23 +26,21 @@ class Pages:
         self._keep_s, self._most, self._clock = keep_s, most, clock
         self._kept: dict[tuple[str, UUID], _Kept] = {}
 
-    def keep(self, keeper: str, query_id: UUID, spool: Spool) -> None:
-        """Take the spool over, for a while."""
+    def keep(self, keeper: str, answer_id: UUID, spool: Spool) -> None:
+        """Take the spool of an answer over, for a while."""
         self.forget()
-        if replaced := self._kept.pop((keeper, query_id), None):
-            replaced.spool.close()
         own = [key for key in self._kept if key[0] == keeper]
         for key in own[: max(0, len(own) - self._most + 1)]:
             self._kept.pop(key).spool.close()
-        self._kept[keeper, query_id] = _Kept(spool, self._clock() + self._keep_s)
+        self._kept[keeper, answer_id] = _Kept(spool, self._clock() + self._keep_s)
 
-    def find(self, keeper: str, query_id: UUID, number: int) -> Spool:
+    def find(self, keeper: str, answer_id: UUID, number: int) -> Spool:
         """The spool, which has such a page: its chunks are the pages, the first is 1."""
         self.forget()
-        kept = self._kept.get((keeper, query_id))
+        kept = self._kept.get((keeper, answer_id))
         if kept is None or not 1 <= number <= kept.spool.chunks:
             raise NotFound(
-                f"there is no page {number} of query {query_id}",
+                f"there is no page {number} of answer {answer_id}",
                 hint=f"pages are kept for {self._keep_s / 60:g} minutes: run the query again",
             )
         return kept.spool

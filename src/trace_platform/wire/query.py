@@ -56,7 +56,8 @@ class QueryRequest(_Payload):
     at: Moment | None = None
     # Of JSON: rows in one answer; the next ones are at `next`.
     page_rows: int = Field(default=10_000, ge=1, le=100_000)
-    # Chosen by whoever wants to cancel it before it has answered.
+    # Chosen by whoever wants to cancel it before it has answered. One that is used again is
+    # another query, with pages of its own.
     query_id: UUID | None = None
 
 
@@ -97,7 +98,7 @@ class QueryResponse(QueryFacts):
 
 
 class QueryPage(_Payload):
-    """`GET /v1/query/{query_id}/pages/{n}`, of the user who asked."""
+    """`GET /v1/query/{answer_id}/pages/{n}`, of the user who asked."""
 
     rows: list[list[Any]]
     next: str | None = None
