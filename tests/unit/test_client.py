@@ -574,9 +574,14 @@ def test_a_file_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_device_is_written_to_and_not_replaced() -> None:
-    with whole_file("/dev/null") as file:
-        file.write(b"gone")
-    assert Path("/dev/null").is_char_device()
+    ours, device = os.openpty()
+    path = os.ttyname(device)
+    with whole_file(path) as file:
+        file.write(b"rows")
+    assert os.read(ours, 4) == b"rows"
+    assert Path(path).is_char_device()
+    os.close(ours)
+    os.close(device)
 
 
 def test_a_stream_that_was_redirected_to_a_file_goes_on_in_it(tmp_path: Path) -> None:
