@@ -29,6 +29,7 @@ from trace_platform.domain.errors import (
     QueryTooLarge,
     TaskCanceled,
     Unavailable,
+    UnsupportedType,
 )
 from trace_platform.domain.prefix import attempt_prefix
 from trace_platform.drivers.lite.local_store import LocalStore
@@ -466,7 +467,7 @@ PAUSE = pa.table({"pause": pa.array([(0, 1, 0)], pa.month_day_nano_interval())})
         # Other rows than were said.
         (answer(stream_of(ROWS.slice(0, 4))), Unavailable),
         (answer(stream_of(TWICE), rows=1), InvalidQuery),
-        (answer(stream_of(PAUSE), rows=1), InvalidQuery),
+        (answer(stream_of(PAUSE), rows=1), UnsupportedType),
         (answer(WHOLE, truncated="true"), QueryTooLarge),
         (problem(422, "query_too_large"), QueryTooLarge),
         (problem(422, "invalid_query"), InvalidQuery),
@@ -489,6 +490,24 @@ def test_part_of_an_answer_is_never_an_output(
         QueryExport().run(task_of(served(reply).url, tmp_path))
     assert type(caught.value) is error
     assert left(tmp_path) == []
+
+
+def test_the_manifest_says_the_columns_as_the_file_does(
+    served: Callable[..., Scripted], tmp_path: Path
+) -> None:
+    """Otherwise `trace datasets verify` would call a whole file damaged."""
+    kinds = [
+        pa.timestamp("s"),
+        pa.list_(pa.field("l", pa.int64())),
+        pa.map_(pa.string(), pa.bool_()),
+    ]
+    rows = pa.table({f"c{n}": pa.array([None], kind) for n, kind in enumerate(kinds)})
+    task = task_of(served(answer(stream_of(rows), rows=1)).url, tmp_path)
+    (commit,) = QueryExport().run(task).outputs
+    manifest = Manifest.model_validate_json(task.store.get(commit.location + "_manifest.json"))
+    (file,) = manifest.files
+    read = pq.read_schema(task.store.filesystem(commit.location + file.name)[1])
+    assert [each.type for each in manifest.columns] == [str(kind) for kind in read.types]
 
 
 def test_part_of_a_csv_is_never_an_output(served: Callable[..., Scripted], tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.drivers.secret_file import SecretFile
 from trace_platform.operators.cryo_ingest import Config, CryoIngest
 from trace_platform.operators.postgres.hot_frames import read_hot
+from trace_platform.operators.spark.check_conf import IN_FILES
 from trace_platform.operators.spark.private_folder import make_socket_folder
 from trace_platform.operators.spark.session import SparkRuntime
 
@@ -281,6 +282,14 @@ def test_settings_cannot_open_the_ports_or_show_their_secret(name: str, tmp_path
         SparkRuntime(tmp_path, conf={name: "false"})
     with pytest.raises(ValueError, match="secrets/spark_secret"):
         SparkSettings(conf={name: "false"})
+
+
+@pytest.mark.parametrize("name", IN_FILES)
+def test_settings_cannot_change_what_files_mean(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match=f"{name} is not yours to set"):
+        SparkRuntime(tmp_path, conf={name: "INT96"})
+    with pytest.raises(ValueError, match="is not yours to set"):
+        SparkSettings(conf={name: "INT96"})
 
 
 def test_a_secret_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from trace_platform.domain import errors
 from trace_platform.domain.errors import (
+    InvalidQuery,
     MalformedBlock,
     RpcUnreachable,
     TaskCanceled,
@@ -47,6 +48,12 @@ Driver stacktrace:
             "[SPARK_JOB_CANCELLED] Job 2 cancelled part of cancelled job group g1",
             TaskCanceled,
             "the task's Spark jobs were cancelled",
+        ),
+        (
+            "[UNSUPPORTED_TIME_TYPE] The data type TIME is not supported. SQLSTATE: 0A000",
+            InvalidQuery,
+            "the Spark job failed: [UNSUPPORTED_TIME_TYPE] The data type TIME is not supported."
+            " SQLSTATE: 0A000",
         ),
     ],
 )

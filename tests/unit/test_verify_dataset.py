@@ -21,6 +21,9 @@ from trace_platform.wire.task import TaskOutput
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("note", pa.string())])
 PREFIX = "s3://data/rows/"
+OUTPUT = TaskOutput(
+    output_index=0, name="rows", dataset_uuid=uuid4(), dataset_version=uuid4(), prefix=PREFIX
+)
 
 
 def staged(root: Path) -> tuple[LocalStore, PartitionFiles]:
@@ -31,12 +34,13 @@ def staged(root: Path) -> tuple[LocalStore, PartitionFiles]:
             notes = [str(n) for n in values]
             file.write(pa.record_batch([pa.array(values, pa.int64()), notes], schema=SCHEMA))
             files.append(file.close())
-    output = TaskOutput(
-        output_index=0, name="rows", dataset_uuid=uuid4(), dataset_version=uuid4(), prefix=PREFIX
-    )
-    seal_output(store, output, BlockRange(0, 9), files, SCHEMA)
+    seal_output(store, OUTPUT, BlockRange(0, 9), files, SCHEMA)
+    return store, listed(store)
+
+
+def listed(store: LocalStore) -> PartitionFiles:
     manifest = Manifest.model_validate_json(store.get(f"{PREFIX}_manifest.json"))
-    return store, PartitionFiles(
+    return PartitionFiles(
         **manifest.model_dump(exclude={"columns"}), location=PREFIX, task_id=uuid4()
     )
 
@@ -86,6 +90,18 @@ def lose_manifest(folder: Path) -> None:
 
 def test_what_is_whole_is_as_promised(tmp_path: Path) -> None:
     assert verify_partition(*staged(tmp_path)) == []
+
+
+def test_columns_that_a_file_names_otherwise_are_as_promised(tmp_path: Path) -> None:
+    """Parquet counts no seconds, and calls what is in a list by a name of its own."""
+    kinds = [pa.timestamp("s"), pa.time32("s"), pa.list_(pa.field("l", pa.int64()))]
+    kinds += [pa.map_(pa.string(), pa.list_(pa.int32())), pa.list_(pa.float32(), 2)]
+    schema = pa.schema([(f"c{n}", kind) for n, kind in enumerate(kinds)])
+    store = LocalStore(str(tmp_path))
+    with ParquetFile(store, PREFIX, "a.parquet", schema, frozenset()) as file:
+        files = [file.close()]
+    seal_output(store, OUTPUT, BlockRange(0, 9), files, schema)
+    assert verify_partition(store, listed(store)) == []
 
 
 @pytest.mark.parametrize(

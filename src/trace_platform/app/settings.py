@@ -36,7 +36,7 @@ from trace_platform.domain.runtimes import (
     Runtimes,
     starting_point,
 )
-from trace_platform.operators.spark.authentication import check_conf
+from trace_platform.operators.spark.check_conf import check_conf
 from trace_platform.operators.spark.master import check_master
 from trace_platform.wire.dag import Count, Name
 

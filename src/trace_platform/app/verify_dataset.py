@@ -18,6 +18,7 @@ from trace_platform.app.home import Home
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.wire.column_type import stored_name
 from trace_platform.wire.dataset import DatasetFiles, PartitionFiles
 from trace_platform.wire.manifest import (
     MANIFEST_NAME,
@@ -198,8 +199,9 @@ def _check_footer(
         return
     if footer.num_rows != file.rows:
         found.add(uri, "rows", f"it has {footer.num_rows:,} rows, not {file.rows:,}")
-    there = [(field.name, str(field.type), field.nullable) for field in schema]
-    said = [(c.name, c.type, c.nullable) for c in manifest.columns] if manifest else []
+    there = [(field.name, stored_name(str(field.type)), field.nullable) for field in schema]
+    columns = manifest.columns if manifest else []
+    said = [(column.name, stored_name(column.type), column.nullable) for column in columns]
     if said and there != said:
         odd = next(b or a for a, b in itertools.zip_longest(said, there) if a != b)
         found.add(uri, "schema", f"its columns are not those of the manifest: {odd}")

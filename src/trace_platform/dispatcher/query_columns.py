@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from trace_platform.drivers.postgres.queries import Row
+from trace_platform.wire.column_type import without_inner_names
 from trace_platform.wire.manifest import ManifestColumn
 from trace_platform.wire.query import QueryColumn
 
@@ -33,7 +34,6 @@ _NAMES = {
     "time32[ms]": "TIME",
     "time64[us]": "TIME",
     "time64[ns]": "TIME_NS",
-    "timestamp[ns]": "TIMESTAMP_NS",
 }
 _PATTERNS = {
     re.compile(r"decimal(?:32|64|128)\((\d+), (\d+)\)"): r"DECIMAL(\1,\2)",
@@ -48,9 +48,13 @@ _FIELD = re.compile(r"([^<>,:\"]+): (.*?)(?: not null)?")
 _DEPTH = {"<": 1, "(": 1, "[": 1, ">": -1, ")": -1, "]": -1}
 
 
+# Nanoseconds without a zone have no plain name: what Spark wrote once was called so as well, and
+# DuckDB reads microseconds there.
+
+
 def query_columns(columns: Sequence[ManifestColumn]) -> list[QueryColumn] | None:
     """None when nobody said them, or one is of a type that has no plain name."""
-    named = [(column.name, _name(column.type)) for column in columns]
+    named = [(column.name, _name(without_inner_names(column.type))) for column in columns]
     if not named or any(kind is None for _, kind in named):
         return None
     return [QueryColumn(name=name, type=kind) for name, kind in named if kind is not None]

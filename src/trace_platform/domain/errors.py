@@ -8,6 +8,7 @@ TraceError
 │   ├── InvalidQuery             SQL that is refused or does not run
 │   │   └── QueryTooLarge        it ran into a limit of time, memory or size
 │   ├── InvalidConfig            an operator's or the platform's configuration
+│   ├── UnsupportedType          a column of a type that files, or Spark, do not have
 │   ├── CorruptFile              a file is not what was written
 │   │   └── MissingFile
 │   ├── RangeIncomplete          blocks of a range are missing, or do not link
@@ -114,6 +115,10 @@ class QueryTooLarge(InvalidQuery):
 
 class InvalidConfig(BadInput):
     code = "invalid_config"
+
+
+class UnsupportedType(BadInput):
+    code = "unsupported_type"
 
 
 class CorruptFile(BadInput):

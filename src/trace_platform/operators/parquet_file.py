@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from trace_platform.domain.errors import DiskFull
 from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.drivers.parquet_writer import open_writer
 
 # Row groups are what readers skip and decode in parallel, and what a writer holds in memory.
 _GROUP_ROWS = 65_536
@@ -32,7 +33,8 @@ class WrittenFile:
 class ParquetFile:
     """`with` it, write batches, then `close` for the facts. A failure leaves no file behind.
 
-    `plain` are the columns whose values hardly repeat: for them a dictionary is lost work.
+    Raise UnsupportedType for columns that no file holds for all readers. `plain` are the columns
+    whose values hardly repeat: for them a dictionary is lost work.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class ParquetFile:
         self._rows = 0
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
-        self._use_dictionary = [c for c in schema.names if c not in plain]
+        self._plain = plain
         self._filesystem, self._path = store.filesystem(prefix + name)
         self._sink: _HashingSink | None = None
         self._writer: pq.ParquetWriter | None = None
@@ -67,14 +69,8 @@ class ParquetFile:
         if self._is_local:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
         self._sink = _HashingSink(self._filesystem.open_output_stream(self._path))
-        self._writer = pq.ParquetWriter(
-            pa.PythonFile(self._sink, mode="w"),
-            self._schema,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=self._use_dictionary,
-            write_statistics=_with_statistics(self._schema),
-        )
+        sink = pa.PythonFile(self._sink, mode="w")
+        self._writer = open_writer(sink, self._schema, self._plain, level=1)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
@@ -125,15 +121,6 @@ class ParquetFile:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise DiskFull(f"no space left to write {self._name}", hint="free some space") from None
-
-
-def _with_statistics(schema: pa.Schema) -> list[str]:
-    """Not of floats: the writer leaves NaN out of them, and readers would skip its rows."""
-    return [
-        field.name
-        for field in schema
-        if not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type)
-    ]
 
 
 class _HashingSink:

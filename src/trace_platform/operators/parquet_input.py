@@ -23,6 +23,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import CorruptFile, IncompatibleSchema, MissingFile
 from trace_platform.domain.file_ranges import merge, touches
 from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.operators.parquet_columns import check_readable, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -101,6 +102,7 @@ def rows(
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = merged_schema(found, origin)
+    check_readable(schema, origin)
     is_plain = all(map(_is_plain, schema.types))
     reader = spark.read.option("mergeSchema", "true")
     if is_plain:
@@ -138,7 +140,7 @@ def _footer(uri: str, store: ObjectStore, origin: str) -> Footer:
         with pq.ParquetFile(path, filesystem=filesystem) as file:
             size = filesystem.get_file_info(path).size
             meta = file.metadata
-            return Footer(uri, file.schema_arrow, size, _blocks(meta), _plain(meta))
+            return Footer(uri, columns_of(file), size, _blocks(meta), _plain(meta))
     except FileNotFoundError:
         raise MissingFile(f"{origin}: {uri} is not there", hint=_VERIFY) from None
     except (pa.ArrowInvalid, OSError) as error:

@@ -20,6 +20,11 @@ import pyarrow.parquet as pq
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.operators.parquet_columns import (
+    check_writable,
+    float_columns,
+    with_valid_text,
+)
 from trace_platform.operators.parquet_file import WrittenFile, sync
 from trace_platform.operators.parquet_input import BLOCK, spark_location
 from trace_platform.operators.spark.master import is_local
@@ -104,10 +109,14 @@ def write_files(
     plain: Collection[str] = (),
 ) -> Written:
     """A file per partition that has rows, at least one: `{stem}.parquet`, or `{stem}-NNN.parquet`
-    in the order of the partitions. Of `plain` columns nobody tries to make a dictionary."""
+    in the order of the partitions. Of `plain` columns nobody tries to make a dictionary. Raise
+    UnsupportedType for a column, InvalidQuery for a text, that readers could not read."""
+    check_writable(frame)
     folder = f"{prefix}_spark-{uuid4().hex}/"
-    options = _OPTIONS | {f"parquet.enable.dictionary#{name}": "false" for name in plain}
-    frame.write.options(**options).parquet(spark_location(folder, store))
+    # In a dictionary of floats readers would look for 0.0, and not find -0.0, which equals it.
+    bare = {*plain, *float_columns(frame)}
+    options = _OPTIONS | {f"parquet.enable.dictionary#{name}": "false" for name in bare}
+    with_valid_text(frame).write.options(**options).parquet(spark_location(folder, store))
     staged = [uri for uri in store.list(folder) if uri.endswith(".parquet")]
     facts = _facts(staged, spark, store)
     kept = [fact for fact in facts if fact.file.rows] or facts[:1]

@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import ClassVar, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import Field
 
 from trace_platform.domain.block_range import BlockRange
@@ -30,6 +29,7 @@ from trace_platform.domain.errors import (
     Unavailable,
 )
 from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.drivers.parquet_writer import stored_as
 from trace_platform.drivers.query_endpoint import QueryAnswer
 from trace_platform.operators import scope
 from trace_platform.operators.accepts import ONE_PARTITION, Accepts, Updates
@@ -144,31 +144,23 @@ def _write_parquet(
     task: TaskContext, prefix: str, stem: str, answer: QueryAnswer
 ) -> tuple[WrittenFile, pa.Schema]:
     with pa.ipc.open_stream(io.BufferedReader(answer, _READ_BYTES)) as batches:
-        schema = batches.schema
-        _check_columns(schema)
-        with ParquetFile(task.store, prefix, f"{stem}.parquet", schema, frozenset()) as file:
+        _check_names(batches.schema)
+        name = f"{stem}.parquet"
+        with ParquetFile(task.store, prefix, name, batches.schema, frozenset()) as file:
             for batch in batches:
                 task.check()
                 file.write(batch)
             written = file.close()
             _check_whole(answer, written.rows)
-    return written, schema
+    return written, stored_as(batches.schema).to_arrow_schema()
 
 
-def _check_columns(schema: pa.Schema) -> None:
+def _check_names(schema: pa.Schema) -> None:
     twice = [name for name in schema.names if schema.names.count(name) > 1]
     if twice:
         raise InvalidQuery(
             f"two columns of the answer have the name {twice[0]!r}", hint="name them with AS"
         )
-    for column in schema:
-        try:
-            pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([column])).close()
-        except pa.ArrowNotImplementedError:
-            raise InvalidQuery(
-                f"column {column.name!r} of the answer is {column.type}: no Parquet file holds it",
-                hint="cast it, for instance to VARCHAR",
-            ) from None
 
 
 def _write_csv(

@@ -10,10 +10,10 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 from duckdb.sqltypes import DuckDBPyType
 
 from trace_platform.domain.errors import QueryTooLarge
+from trace_platform.drivers.parquet_writer import open_writer
 from trace_platform.query import result_columns, rows
 from trace_platform.query.explain import DESCRIBE_FROM, FROM
 from trace_platform.query.messages import CHUNK_BYTES, Column, Done, Limits, Run
@@ -171,7 +171,7 @@ def _send_arrow(batches: Iterator[pa.RecordBatch], schema: pa.Schema, send: Send
 
 def _send_parquet(batches: Iterator[pa.RecordBatch], schema: pa.Schema, send: Send) -> None:
     chunks = _Chunks(send)
-    with pq.ParquetWriter(pa.PythonFile(chunks, "w"), schema, compression="zstd") as writer:
+    with open_writer(pa.PythonFile(chunks, "w"), schema) as writer:
         for group in _row_groups(batches):
             writer.write_table(pa.Table.from_batches(group), row_group_size=_ROW_GROUP_ROWS)
     chunks.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trace_platform.domain.errors import IncompatibleSchema
+from trace_platform.wire.column_type import stored_name, without_inner_names
 from trace_platform.wire.manifest import ManifestColumn
 
 _CURE = (
@@ -22,10 +23,9 @@ def merge_columns(
     names = {column.name.lower(): column for column in known}
     for column in given:
         before = names.setdefault(column.name.lower(), column)
-        if (before.name, before.type) != (column.name, column.type):
+        if before.name != column.name or stored_name(before.type) != stored_name(column.type):
             raise _changed(before, column)
-        if column.nullable and not before.nullable:
-            names[column.name.lower()] = column
+        names[column.name.lower()] = _of_both(before, column)
         if known and before is column and not column.nullable:
             raise incompatible(
                 f"column '{column.name}' ({said(column)}) is new and required: "
@@ -40,6 +40,16 @@ def merge_columns(
                 column=column.name,
             )
     return list(names.values())
+
+
+def _of_both(before: ManifestColumn, column: ManifestColumn) -> ManifestColumn:
+    nullable = before.nullable or column.nullable
+    if before.type == column.type:
+        return ManifestColumn(name=column.name, type=column.type, nullable=nullable)
+    plain = without_inner_names(column.type)
+    same = plain == without_inner_names(before.type)
+    kind = plain if same else stored_name(column.type)
+    return ManifestColumn(name=column.name, type=kind, nullable=nullable)
 
 
 def _changed(before: ManifestColumn, column: ManifestColumn) -> IncompatibleSchema:

@@ -7,7 +7,7 @@ each application. A standalone cluster runs before we do: its master and workers
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from trace_platform.domain.errors import InvalidConfig
@@ -22,20 +22,8 @@ AUTHENTICATED = {
     # Spark's default encrypts, and does not notice what was changed on the way.
     "spark.network.crypto.cipher": "AES/GCM/NoPadding",
 }
-_SECRET = "spark.authenticate.secret"  # noqa: S105, the name of a setting
+SECRET = "spark.authenticate.secret"  # noqa: S105, the name of a setting
 _VARIABLE = "_SPARK_AUTH_SECRET"
-
-
-def check_conf(conf: Mapping[str, str]) -> Mapping[str, str]:
-    """The settings themselves; raise InvalidConfig when one would open Spark's ports, or would show
-    their secret: settings are part of the JVM's command line."""
-    for name in (*AUTHENTICATED, _SECRET):
-        if name in conf:
-            raise InvalidConfig(
-                f"{name} is not yours to set: Spark's ports are always authenticated",
-                hint="the secret of a cluster belongs into secrets/spark_secret",
-            )
-    return conf
 
 
 def check_secret(master: str, secret: str | None) -> str | None:
@@ -50,7 +38,7 @@ def check_secret(master: str, secret: str | None) -> str | None:
 def authentication(secret: str | None) -> dict[str, str]:
     """Settings of the application. None of them is the secret: that is in the environment, which
     Spark looks at first; but it wants the setting to be there."""
-    return AUTHENTICATED | ({_SECRET: f"see {_VARIABLE}"} if secret else {})
+    return AUTHENTICATED | ({SECRET: f"see {_VARIABLE}"} if secret else {})
 
 
 @contextmanager

@@ -22,10 +22,10 @@ from trace_platform.domain.errors import (
 )
 from trace_platform.operators.spark.authentication import (
     authentication,
-    check_conf,
     check_secret,
     in_environment,
 )
+from trace_platform.operators.spark.check_conf import IN_FILES, check_conf
 from trace_platform.operators.spark.failures import telling_line
 from trace_platform.operators.spark.gateway import end_jvm, reset_pyspark
 from trace_platform.operators.spark.java import java_home
@@ -84,9 +84,9 @@ appender.file.strategy.max = 2
 class SparkRuntime:
     """Starts Spark when it is first needed, and again when its JVM is gone. Thread-safe.
 
-    `conf` wins over the defaults here, but for authentication. Everything Spark writes is under
-    `scratch`, which nobody else can enter: its log (`spark.log`), what the JVM says before it can
-    log (`spark.out`), what it is doing (`session.json`), and its temporary files.
+    `conf` wins over the defaults here, but for what it may not say. Everything Spark writes is
+    under `scratch`, which nobody else can enter: its log (`spark.log`), what the JVM says before it
+    can log (`spark.out`), what it is doing (`session.json`), and its temporary files.
 
     On a cluster this process is the driver, and executors are elsewhere. They end with the driver:
     none outlives the JVM that is here. `secret` is what a standalone cluster's master and workers
@@ -358,7 +358,7 @@ class SparkRuntime:
             "spark.sql.execution.arrow.pyspark.enabled": "true",
             "spark.sql.python.filterPushdown.enabled": "true",
         }
-        conf |= authentication(self._secret)
+        conf |= IN_FILES | authentication(self._secret)
         return conf | (self._local_defaults() if is_local(self._master) else self._far_defaults())
 
     def _local_defaults(self) -> dict[str, str]:
