@@ -13,6 +13,7 @@ from typing import Any, Literal
 from uuid import UUID, uuid4
 
 import duckdb
+import pandas as pd
 import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -199,11 +200,10 @@ def test_the_client_hands_the_values_to_other_libraries(asked: Callable[[Format]
     assert {name: same(found[name].to_list()) for name in found.columns} == EXPECTED
 
 
-@pytest.mark.xfail(reason="to_pandas() makes floats of integers beside nulls", strict=False)
 def test_the_client_hands_the_values_to_pandas(asked: Callable[[Format], bytes]) -> None:
     frame = _result(asked).to_pandas()
     for name in ("i8", "i64", "u64", "odd", "d38", "text", "bytes", "moment", "local"):
-        found = [None if each is None or each != each else each for each in frame[name].tolist()]
+        found = [None if each is pd.NA else each for each in frame[name].tolist()]
         assert same(found) == EXPECTED[name], name
 
 
