@@ -32,7 +32,8 @@ from trace_platform.domain.errors import (
 from trace_platform.operators import scope
 from trace_platform.operators.accepts import ANYTHING_OR_A_SOURCE, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
-from trace_platform.operators.integrity.chain import TABLES, Proofs, Rows
+from trace_platform.operators.evm_header.proofs import Proofs
+from trace_platform.operators.integrity.chain import TABLES, Rows
 from trace_platform.operators.integrity.compare import differences
 from trace_platform.operators.integrity.scan import KEYS
 from trace_platform.operators.rounds import rounds
@@ -55,7 +56,7 @@ class Config(OperatorConfig):
     finality_blocks: int = Field(default=64, ge=0)
     # As for integrity_check.
     header_hash: bool = True
-    roots: bool = False
+    roots: bool | None = None
 
 
 # What a provider can be found to do without others beside it.
@@ -118,7 +119,7 @@ def _passed_on(task: TaskContext, output: TaskOutput) -> DatasetEvent:
 
 @contextmanager
 def _members(task: TaskContext, config: Config) -> Iterator[list[Member]]:
-    proofs = Proofs(header_hash=config.header_hash, roots=config.roots)
+    proofs = Proofs.of(config.chain_id, config.header_hash, config.roots)
     found = [each for pool in config.rpc_pools for each in providers(pool, task.rpc(pool))]
     members = [Member(each, config.chain_id, proofs, task.data()) for each in found]
     try:

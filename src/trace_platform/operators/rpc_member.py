@@ -13,7 +13,8 @@ from trace_platform.data.incidents import Incidents
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
 from trace_platform.operators.evm.rpc import RpcClient
-from trace_platform.operators.integrity.chain import Chain, Proofs, Rows
+from trace_platform.operators.evm_header.proofs import Proofs
+from trace_platform.operators.integrity.chain import Chain, Rows
 from trace_platform.operators.rpc_providers import Provider
 
 # Heights whose hashes an attempt remembers.

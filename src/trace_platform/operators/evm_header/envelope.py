@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 from msgspec import field
 
 from trace_platform.domain.evm_encoding import Item, encoded
-from trace_platform.operators.evm_header.trie import list_root
+from trace_platform.operators.evm.payload import Transaction
 
 
 class AccessEntry(msgspec.Struct, gc=False):
@@ -25,22 +25,14 @@ class Authorization(msgspec.Struct, gc=False):
     s: str
 
 
-class SignedTransaction(msgspec.Struct, gc=False):
-    hash: str
-    nonce: str
-    value: str
-    input: str
-    gas: str
-    r: str
-    s: str
-    to: str | None = None
-    kind: str = field(name="type", default="0x0")
+class SignedTransaction(Transaction, gc=False, kw_only=True):
+    """With what its hash is made of, besides the columns."""
+
+    r: str | None = None
+    s: str | None = None
     v: str | None = None
     y_parity: str | None = field(name="yParity", default=None)
     chain_id: str | None = field(name="chainId", default=None)
-    gas_price: str | None = field(name="gasPrice", default=None)
-    max_priority_fee: str | None = field(name="maxPriorityFeePerGas", default=None)
-    max_fee: str | None = field(name="maxFeePerGas", default=None)
     access_list: list[AccessEntry] | None = field(name="accessList", default=None)
     max_blob_fee: str | None = field(name="maxFeePerBlobGas", default=None)
     blob_hashes: list[str] | None = field(name="blobVersionedHashes", default=None)
@@ -51,12 +43,8 @@ class UnknownKind(Exception):
     """A transaction of a type that this code does not know: nothing can be said of its root."""
 
 
-def transactions_root(transactions: Sequence[SignedTransaction]) -> bytes:
-    """Raise UnknownKind, or ValueError for a field that is missing or no hex."""
-    return list_root([envelope(transaction) for transaction in transactions])
-
-
 def envelope(transaction: SignedTransaction) -> bytes:
+    """Raise UnknownKind, or ValueError for a field that is missing or no hex."""
     kind = int(transaction.kind, 16)
     if kind not in _BODIES:
         raise UnknownKind(f"type {kind}")

@@ -1,77 +1,68 @@
-"""The receipts root, from the columns of transactions and logs.
-
-A receipt is the transaction's type and status, the gas of the block so far, and its logs; the
-bloom is made of the logs. Receipts from before Byzantium hold a state root instead of a status,
-which no column has.
-"""
+"""The receipts root: of each transaction's type and status, the gas of the block so far, and its
+logs; the bloom is made of the logs."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
 
-import pyarrow as pa
+from msgspec import field
 
 from trace_platform.domain.evm_encoding import BLOOM_BYTES, Item, bloom_bits, encoded
+from trace_platform.operators.evm.payload import Log, Receipt
 from trace_platform.operators.evm_header.trie import list_root
 
-_KNOWN_TYPES = range(5)
 # The same few addresses and topics are in most blocks.
 _bits = lru_cache(maxsize=65_536)(bloom_bits)
 
-Log = tuple[bytes, list[bytes], bytes]
+
+class ProvableReceipt(Receipt, gc=False, kw_only=True):
+    """With what no column has and the root, or another answer, tells."""
+
+    sender: str | None = field(name="from", default=None)
+    # Before Byzantium receipts held a state root instead of a status.
+    root: str | None = None
 
 
-def receipts_roots(transactions: pa.Table, logs: pa.Table) -> dict[int, bytes]:
-    """By block number, of blocks with transactions; without those of which the columns do not tell
-    the receipts. Rows are in the order of the chain."""
-    logs_of = _logs_of(logs)
-    names = ("block_number", "transaction_index", "transaction_type", "success", "gas_used")
-    by_block: dict[int, list[tuple[int, int, bool | None, int]]] = defaultdict(list)
-    for number, *receipt in zip(*(transactions[n].to_pylist() for n in names), strict=True):
-        by_block[number].append((receipt[0], receipt[1], receipt[2], receipt[3]))
-    return {
-        number: _root(rows, [logs_of.get((number, row[0]), []) for row in rows])
-        for number, rows in by_block.items()
-        if all(kind in _KNOWN_TYPES and success is not None for _, kind, success, _ in rows)
-    }
-
-
-def bloom(logs: Iterable[Log]) -> bytes:
-    """Three bits each for the address and every topic of every log."""
-    bits = 0
-    for address, topics, _ in logs:
-        for word in (address, *topics):
-            bits |= _bits(word)
-    return bits.to_bytes(BLOOM_BYTES, "big")
-
-
-def _root(rows: Sequence[tuple[int, int, bool | None, int]], logs: Sequence[list[Log]]) -> bytes:
-    so_far = accumulate(gas for *_, gas in rows)
+def receipts_root(kinds: Sequence[int], receipts: Sequence[ProvableReceipt]) -> bytes:
+    """`kinds`: the transactions' types. Raise ValueError for what is missing or no hex."""
+    so_far = accumulate(int(receipt.gas_used, 16) for receipt in receipts)
     return list_root(
         [
-            _receipt(kind, bool(success), gas, own)
-            for (_, kind, success, _), gas, own in zip(rows, so_far, logs, strict=True)
+            _encoded(kind, receipt, gas)
+            for kind, receipt, gas in zip(kinds, receipts, so_far, strict=True)
         ]
     )
 
 
-def _receipt(kind: int, success: bool, gas_so_far: int, logs: list[Log]) -> bytes:
-    told: list[Item] = [[address, topics, data] for address, topics, data in logs]
-    body = encoded([int(success), gas_so_far, bloom(logs), told])
+def _encoded(kind: int, receipt: ProvableReceipt, gas_so_far: int) -> bytes:
+    logs: list[Item] = []
+    bits = 0
+    for log in receipt.logs:
+        words = [bytes.fromhex(each[2:]) for each in (log.address, *log.topics)]
+        bits |= bloom(words)
+        logs.append([words[0], words[1:], bytes.fromhex(log.data[2:])])
+    body = encoded([_outcome(receipt), gas_so_far, bits.to_bytes(BLOOM_BYTES, "big"), logs])
     return bytes([kind]) + body if kind else body
 
 
-def _logs_of(logs: pa.Table) -> dict[tuple[int, int], list[Log]]:
-    found: dict[tuple[int, int], list[Log]] = defaultdict(list)
-    names = ("block_number", "transaction_index", "address", "data", *_TOPICS)
-    rows: Iterable[tuple[Any, ...]] = zip(*(logs[n].to_pylist() for n in names), strict=True)
-    for number, index, address, data, *topics in rows:
-        found[number, index].append((address, [t for t in topics if t is not None], data))
-    return found
+def bloom(words: Iterable[bytes]) -> int:
+    """Three bits each for the address and every topic of a log."""
+    bits = 0
+    for word in words:
+        bits |= _bits(word)
+    return bits
 
 
-_TOPICS = ("topic0", "topic1", "topic2", "topic3")
+def _outcome(receipt: ProvableReceipt) -> Item:
+    if receipt.status is not None:
+        return int(receipt.status, 16)
+    if receipt.root is None:
+        raise ValueError("a receipt has neither a status nor a root")
+    return bytes.fromhex(receipt.root[2:])
+
+
+def log_places(receipts: Iterable[Receipt]) -> Iterable[tuple[int, Log]]:
+    """Each log of a block with its place in it."""
+    return enumerate(log for receipt in receipts for log in receipt.logs)
