@@ -86,6 +86,13 @@ class Pool:
         out cannot keep the others from agreeing."""
         return [each for each in self.providers if each.ready and not each.stalled]
 
+    def limited_voters(self) -> list[Provider]:
+        """Whose word counts too, and who want to be left alone now: those that are left are not
+        most of the pool because of that."""
+        return [
+            each for each in self.healthy if not each.ready and each.limited_s and not each.stalled
+        ]
+
     def lag(self, provider: Provider) -> int | None:
         if self.head is None or provider.head.number is None:
             return None
