@@ -34,6 +34,7 @@ SENT = {
     "r": "0x0abc",
     "s": "0xdef",
 }
+TYPED = SENT | {"type": "0x2", "chainId": "0x1", "v": "0x1", "yParity": "0x1"}
 WHOLE = {
     "number": "0x5",
     "hash": "0x" + "cd" * 32,
@@ -127,6 +128,8 @@ USED = [
     (BLOCK, WHOLE, ("timestamp",), "0x11"),
     (BLOCK, WHOLE, ("transactions", 0, "input"), "0x00ff00"),
     (BLOCK, WHOLE, ("transactions",), []),
+    (TRANSACTION, TYPED, ("yParity",), "0x0"),
+    (TRANSACTION, TYPED, ("chainId",), "0x5"),
     (RECEIPTS, [RECEIPT], (0, "status"), "0x0"),
     (RECEIPTS, [RECEIPT], (0, "status"), None),
     (RECEIPTS, [RECEIPT], (0, "logs"), []),
@@ -158,6 +161,8 @@ SAME = [
     (BLOCK, WHOLE, changed(WHOLE, "transactions", 0, "r", to="0xabc")),
     (BLOCK, WHOLE, changed(WHOLE, "transactions", 0, "type", to="0x0")),
     (BLOCK, WHOLE, changed(WHOLE, "transactions", 0, "accessList", to=[])),
+    (BLOCK, WHOLE, changed(WHOLE, "transactions", 0, "chainId", to="0x1")),
+    (TRANSACTION, TYPED, {name: TYPED[name] for name in TYPED if name != "yParity"}),
     (RECEIPTS, [RECEIPT], [RECEIPT | {"l1Fee": "0x1", "effectiveGasPrice": "0x1", "root": None}]),
     (RECEIPTS, [RECEIPT], changed([RECEIPT], 0, "logs", 0, "blockTimestamp", to="0x10")),
 ]

@@ -46,7 +46,7 @@ async def agreed_answer(relay: Relay, question: Question) -> Reply:
     await relay.first_look()
     voters, limited = relay.pool.voters(), relay.pool.limited_voters()
     if len(voters) + len(limited) < 2:
-        return await relay.answer(question)
+        return await relay.answer(question, whole=True)
     relay.pool.last_asked = relay.pool.clock()
     told = await asyncio.gather(*(_ballot(relay, each, question) for each in voters))
     ballots = [*told, *(Ballot(each, is_limited=True) for each in limited)]

@@ -12,6 +12,8 @@ import msgspec
 from trace_platform.rpc.calls import Question, id_value
 from trace_platform.wire.rpc_codes import LIMITS, METHOD_MISSING, PRUNED, REVERTED, TOO_LARGES
 
+# Below this an answer is always read.
+SMALL_BYTES = 64 << 10
 _MISSING_METHOD_WORDS = re.compile(
     r"method.*(not (found|supported|available)|does not exist)|unsupported method", re.I
 )
@@ -155,6 +157,12 @@ def _answered_id(item: Item) -> Any:
 
 def is_batch(body: bytes) -> bool:
     return body[:64].lstrip()[:1] == b"["
+
+
+def looks_whole(body: bytes) -> bool:
+    """It begins and ends as JSON-RPC does."""
+    first, last = body[:64].lstrip()[:1], body[-64:].rstrip()[-1:]
+    return (first, last) in ((b"{", b"}"), (b"[", b"]"))
 
 
 def joined(answers: Sequence[bytes]) -> bytes:

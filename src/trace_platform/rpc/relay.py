@@ -11,7 +11,16 @@ from typing import Any
 
 import msgspec
 
-from trace_platform.rpc.answers import Fault, Item, NotJsonRpc, NotTheAnswers, merged, parsed
+from trace_platform.rpc.answers import (
+    SMALL_BYTES,
+    Fault,
+    Item,
+    NotJsonRpc,
+    NotTheAnswers,
+    looks_whole,
+    merged,
+    parsed,
+)
 from trace_platform.rpc.calls import Call, Question, needs_of, oldest_block, read_question
 from trace_platform.rpc.faults import ProviderFailed, RpcRefusal
 from trace_platform.rpc.gather import Gathered, weight
@@ -48,13 +57,15 @@ class Relay:
     # Set once every provider was looked at.
     looked: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def answer(self, question: Question, *, packed: bool = False) -> Reply:
-        """Raise RpcRefusal. The caller closes the reply."""
+    async def answer(
+        self, question: Question, *, packed: bool = False, whole: bool = False
+    ) -> Reply:
+        """Raise RpcRefusal. The caller closes the reply. `whole`: as for `ask`."""
         self.pool.last_asked = self.pool.clock()
         await self.first_look()
         try:
             async with asyncio.timeout(self.pool.timing.deadline_s):
-                return await self._one(question, packed=packed)
+                return await self._one(question, packed=packed, whole=whole)
         except TimeoutError:
             raise self._given_up({}) from None
 
@@ -78,7 +89,8 @@ class Relay:
 
     async def _word_of(self, provider: Provider, question: Question) -> Reply:
         most = provider.config.max_batch or len(question)
-        parts = [await self.ask(provider, each) for each in question.split(most)]
+        pieces = question.split(most)
+        parts = [await self.ask(provider, each, whole=len(pieces) > 1) for each in pieces]
         if not all(each.is_complete for each in parts):
             raise ProviderFailed(provider.last_failure or "left calls out", code="malformed")
         return parts[0] if len(parts) == 1 else Reply(merged([each.body for each in parts]))
@@ -90,12 +102,12 @@ class Relay:
             except TimeoutError:
                 self.looked.set()  # a provider that hangs must not keep the others waiting
 
-    async def _one(self, question: Question, *, packed: bool = False) -> Reply:
+    async def _one(self, question: Question, *, packed: bool = False, whole: bool = False) -> Reply:
         """Providers in turn; after each round over them a pause."""
         failures: dict[str, ProviderFailed] = {}
         gathered = Gathered(question)
         for pause_s in (*self.pool.timing.backoff_s, None):
-            reply = await self._round(gathered, packed, failures)
+            reply = await self._round(gathered, packed, whole, failures)
             if reply is not None:
                 return reply
             if pause_s is None or all(each.excluded for each in self.pool.providers):
@@ -104,7 +116,11 @@ class Relay:
         raise self._given_up(failures)
 
     async def _round(
-        self, gathered: Gathered, packed: bool, failures: dict[str, ProviderFailed]
+        self,
+        gathered: Gathered,
+        packed: bool,
+        whole: bool,
+        failures: dict[str, ProviderFailed],
     ) -> Reply | None:
         """What one does not answer, or does not have, is asked of the next one. None: calls are
         left that nobody answered."""
@@ -120,7 +136,9 @@ class Relay:
             part = gathered.part(indexes)
             try:
                 await self._know_chain(provider)
-                reply = await self.ask(provider, part, packed=packed)
+                # What is put together with other answers cannot stream.
+                whole = whole or not gathered.is_untouched
+                reply = await self.ask(provider, part, packed=packed, whole=whole)
             except ProviderFailed as failure:
                 failures[provider.name] = failure
                 continue
@@ -145,7 +163,7 @@ class Relay:
 
     def _is_final(self, question: Question, reply: Reply) -> bool:
         """Whether it goes to the client as it came: no other provider could say more."""
-        if reply.rest is not None or (reply.is_complete and self.pool.alone):
+        if reply.rest is not None or not reply.items or (reply.is_complete and self.pool.alone):
             return True
         answers = zip(question.calls, reply.items, strict=True)
         return all(item is not None and not weight(call.method, item) for call, item in answers)
@@ -153,7 +171,7 @@ class Relay:
     async def _in_parts(self, gathered: Gathered, indexes: list[int], most: int) -> Reply:
         """Each part is asked, and asked again, on its own."""
         parts = [indexes[i : i + most] for i in range(0, len(indexes), most)]
-        tasks = [asyncio.create_task(self._one(gathered.part(part))) for part in parts]
+        tasks = [asyncio.create_task(self._one(gathered.part(part), whole=True)) for part in parts]
         try:
             bodies = [reply.body for reply in await asyncio.gather(*tasks)]
         finally:
@@ -244,10 +262,13 @@ class Relay:
         """Ask this one. Raise ProviderFailed when its answer is none. Calls of a batch that it left
         out are None among the reply's items, and count against it.
 
-        `whole`: nothing of it is left to stream; RpcRefusal when it is too large for that.
+        `whole`: all of it is read; RpcRefusal when it is too large for that. Else what streams is
+        not, nor a large answer of the only provider: no other one could do better, and who asked
+        sees what it lacks, and asks for it whole.
         """
-        # What streams is not looked at: a batch may lack answers, an error may repeat the key.
-        whole = whole or question.batch or bool(provider.config.secrets)
+        # A batch may lack answers, an error may repeat the key.
+        checked = question.batch and not self.pool.alone
+        whole = whole or checked or bool(provider.config.secrets)
         started = self.pool.clock()
         try:
             answer = await provider.ask(
@@ -280,7 +301,12 @@ class Relay:
             reply = Reply(body, encoding_of(answer), None if ended else answer, provider)
             if ended:
                 unpack(reply)
-                self._examine(provider, question, answer.status, reply)
+                if whole or not self.pool.alone or len(reply.body) <= SMALL_BYTES:
+                    self._examine(provider, question, answer.status, reply)
+                elif not looks_whole(reply.body):
+                    raise ProviderFailed(
+                        "answered with something that is not JSON", code="not_json"
+                    )
         except BaseException:
             answer.close()
             raise

@@ -37,7 +37,7 @@ class Reply:
     rest: Answer | None = None
     provider: Provider | None = None
     # To each call of the question, in their order, and where it is in the body; None for a call
-    # that has no answer. Not of what streams.
+    # that has no answer. Empty for what was not read.
     items: list[Item | None] = field(default_factory=list)
     places: list[int | None] = field(default_factory=list)
 

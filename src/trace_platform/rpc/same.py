@@ -6,7 +6,8 @@ case or with zeros in front. What tables hold, and what proves it, has to be the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -38,6 +39,8 @@ class Shape:
 
     names: frozenset[str]
     within: dict[str, Shape] = field(default_factory=dict)
+    # Last: what two ways of saying one thing have in common.
+    tidy: Callable[[dict[str, Any]], None] = lambda _: None
 
 
 def _shape(struct: type[msgspec.Struct], *left_out: str, **within: Shape) -> Shape:
@@ -45,14 +48,26 @@ def _shape(struct: type[msgspec.Struct], *left_out: str, **within: Shape) -> Sha
     return Shape(names - set(left_out), within)
 
 
+def _one_signature(transaction: dict[str, Any]) -> None:
+    """Of the first type the chain and the parity are in `v`, and not all nodes say them; of later
+    ones `v` is the parity, under its old name."""
+    v, parity = transaction.pop("v", None), transaction.pop("yParity", None)
+    if "type" not in transaction:
+        transaction.pop("chainId", None)
+        transaction["v"] = v
+    else:
+        transaction["yParity"] = v if parity is None else parity
+
+
 _LOG = _shape(Log)
 _RECEIPT = _shape(ProvableReceipt, logs=_LOG)
-# Old nodes do not say these two, which follow from `v` and the chain.
-_TRANSACTION = _shape(
-    SignedTransaction,
-    *("yParity", "chainId"),
-    accessList=_shape(AccessEntry),
-    authorizationList=_shape(Authorization),
+_TRANSACTION = replace(
+    _shape(
+        SignedTransaction,
+        accessList=_shape(AccessEntry),
+        authorizationList=_shape(Authorization),
+    ),
+    tidy=_one_signature,
 )
 # Nodes count the size differently.
 _BLOCK = _shape(ProvableBlock, "size", transactions=_TRANSACTION)
@@ -63,7 +78,7 @@ _PLACE = {"blockHash", "transactionHash", "transactionIndex"}
 _SHAPES = {
     "eth_getBlockByNumber": _BLOCK,
     "eth_getBlockByHash": _BLOCK,
-    "eth_getTransactionByHash": Shape(_TRANSACTION.names | _PLACE, _TRANSACTION.within),
+    "eth_getTransactionByHash": replace(_TRANSACTION, names=_TRANSACTION.names | _PLACE),
     "eth_getBlockReceipts": _RECEIPT,
     "eth_getTransactionReceipt": _RECEIPT,
     "eth_getLogs": Shape(_LOG.names | _PLACE),
@@ -82,13 +97,16 @@ def _plain(value: Any, shape: Shape | None, name: str = "") -> Any:
     if isinstance(value, list):
         return [_plain(each, shape, name) for each in value]
     if isinstance(value, dict):
-        return dict(_plain_fields(value, shape))
+        found = dict(_plain_fields(value, shape))
+        if shape is not None:
+            shape.tidy(found)
+        return found
     if isinstance(value, str) and value[:2] in ("0x", "0X"):
         return _number(value) if name in _NUMBERS else value.lower()
     return value
 
 
-def _plain_fields(value: dict[str, Any], shape: Shape | None) -> Any:
+def _plain_fields(value: dict[str, Any], shape: Shape | None) -> Iterator[tuple[str, Any]]:
     """What is not there is the same as null or nothing; a type that is not there is the first."""
     for name, each in value.items():
         if shape is not None and name not in shape.names:

@@ -43,7 +43,7 @@ class Chain:
     ) -> None:
         self._clients = [RpcClient(endpoint), RpcClient(endpoint.agreeing())]
         # One node alone is no majority: its own word is what counts.
-        self._majority = self._clients[1] if endpoint.agreeing() != endpoint else None
+        self._has_majority = endpoint.agreeing() != endpoint
         self._tables = ALL_TABLES if with_traces else TABLES
         self._chain_id = chain_id
         self._proofs = proofs
@@ -61,7 +61,8 @@ class Chain:
         """Of every table, in the order of the chain, as the spans are. Raise ProvidersDisagree for
         answers that do not prove what they say."""
         with ThreadPoolExecutor(min(_AT_ONCE, len(spans))) as pool:
-            ask = self._fetcher(self._clients[0], self._tables)
+            majority = self._clients[1] if self._has_majority else None
+            ask = self._fetcher(self._clients[0], self._tables, majority)
             parts = list(pool.map(lambda span: _fetched(ask, span), spans))
         return {
             table: pa.concat_tables([part[table] for part in parts]).combine_chunks()
@@ -94,14 +95,16 @@ class Chain:
             return max(_number(client.call("eth_blockNumber")) - depth, -1)
         return _number(number)
 
-    def _fetcher(self, client: RpcClient, tables: Collection[str]) -> RangeFetcher:
+    def _fetcher(
+        self, client: RpcClient, tables: Collection[str], majority: RpcClient | None = None
+    ) -> RangeFetcher:
         return RangeFetcher(
             client,
             self._chain_id,
             batch_blocks=self._batch_blocks,
             tables=tables,
             proofs=self._proofs,
-            majority=self._majority,
+            majority=majority,
         )
 
 
