@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.anvil import Anvil
+from tests.support.scripted_rpc import RpcError
 
 CHAIN_ID = 31337
 _BLOCK = ("eth_getBlockByNumber", "eth_getBlockByHash")
@@ -16,11 +17,11 @@ _BLOCK = ("eth_getBlockByNumber", "eth_getBlockByHash")
 Lie = Callable[[str, Any], None]
 
 
-@dataclass(frozen=True)
+@dataclass
 class RecordedChain:
     blocks: list[dict[str, Any]]  # with whole transactions
     receipts: list[list[dict[str, Any]]]
-    # Of the newest block that is told of.
+    # The newest block that is told of.
     head: int
 
     @classmethod
@@ -55,12 +56,20 @@ class RecordedChain:
 
         return answer
 
-    def number_named(self, params: list[Any]) -> int | None:
-        return self._number(params[0]) if params else None
+    def pruned(self, below: int) -> Callable[[str, list[Any]], Any]:
+        """Without what is older."""
+
+        def answer(method: str, params: list[Any]) -> Any:
+            number = self._number(params[0]) if params else None
+            if number is not None and number < below:
+                return RpcError(4444, "pruned history unavailable")
+            return self.answer(method, params)
+
+        return answer
 
     def _number(self, named: Any) -> int | None:
         if isinstance(named, dict):
-            named = named.get("blockHash")
+            named = named["blockHash"]
         if named in ("latest", "finalized", "safe"):
             return self.head
         if not isinstance(named, str):
