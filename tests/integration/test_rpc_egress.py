@@ -440,21 +440,6 @@ def test_one_that_contradicted_before_does_not_keep_the_others_from_agreeing(
     assert found["hash"] == first.hash(100)
 
 
-def test_one_that_limits_the_rate_does_not_keep_the_others_from_agreeing(
-    nodes: Open, egress_of: Open
-) -> None:
-    first, second = nodes(), nodes()
-    still = Timing(poll_s=60, idle_poll_s=60)
-    egress = egress_of(pool(first.url, second.url), timing=still)
-    assert egress.call("eth_getBlockByNumber", "0x10", False, agree=True)["result"]
-    second.always["eth_getBlockByNumber"] = limited("3600")
-    found = egress.call("eth_getBlockByNumber", "0x10", False, agree=True)["result"]
-    assert found["hash"] == first.hash(0x10)
-    before = len(second.requests)
-    assert egress.call("eth_getBlockByNumber", "0x10", False, agree=True)["result"]
-    assert len(second.requests) == before  # it is left alone
-
-
 def test_when_all_limit_the_rate_that_is_told(nodes: Open, egress_of: Open) -> None:
     first, second = nodes(), nodes()
     egress = egress_of(pool(first.url, second.url))

@@ -14,15 +14,13 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-import structlog
 from psycopg.rows import dict_row
 
 from tests.conftest import DataDsns
-from tests.support import other_chains
 from tests.support.anvil import anvil
 from tests.support.cold_chain import served
 from tests.support.operator_task import operator_task
-from tests.support.scripted_rpc import Raw, ScriptedRpc, scripted_rpc
+from tests.support.scripted_rpc import Raw, ScriptedRpc
 from trace_platform.data.database import DataDatabase
 from trace_platform.devchain import DevChain
 from trace_platform.domain.block_range import BlockRange
@@ -130,28 +128,6 @@ def test_a_real_node_proves_its_roots_and_agrees_with_itself(
         pools = Pools(DataDatabase(data_dsns.writer), tmp_path, {}, {"a": node, "b": node})  # type: ignore[dict-item]
         pools.rounds(roots=True, confirmations=0)
         assert pools.told() == []
-
-
-def test_what_cannot_be_proven_of_another_chain_is_said_once_and_is_no_alert(
-    data_dsns: DataDsns, tmp_path: Path
-) -> None:
-    chain = other_chains.optimism()
-
-    def answer(method: str, params: list[Any]) -> Any:
-        if method == "eth_getLogs":
-            receipts = chain.answer("eth_getBlockReceipts", params)
-            return [log for receipt in receipts for log in receipt["logs"]]
-        return chain.answer(method, params)
-
-    with scripted_rpc(answer) as node, structlog.testing.capture_logs() as lines:
-        pools = Pools(DataDatabase(data_dsns.writer), tmp_path, {}, {"a": node})
-        pools.rounds(lambda: None, roots=True, confirmations=0)
-    assert pools.told() == []
-    told = [line for line in lines if line["event"] == "rpc_unproven"]
-    assert [(line["provider"], line["what"], line["why"]) for line in told] == [
-        ("a", "receipts root", "a transaction is of type 0x7e"),
-        ("a", "transactions root", "a transaction is of type 0x7e"),
-    ]
 
 
 def test_who_is_on_another_fork_is_named(pools: Pools) -> None:

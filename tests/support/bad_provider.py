@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -52,6 +52,8 @@ class BadProvider:
     # One after the other, for requests that have this method; then it answers as it should.
     faults: dict[str, list[Fault]] = field(default_factory=dict)
     always: dict[str, Fault] = field(default_factory=dict)
+    # What becomes of an answer, or of a batch of them, on its way out.
+    edit: Callable[[Any], Any] = lambda told: told
     # Methods of each request, without those of the egress's own looks.
     requests: list[list[str]] = field(default_factory=list)
     bodies: list[Any] = field(default_factory=list)
@@ -182,7 +184,7 @@ def bad_provider(**given: Any) -> Iterator[BadProvider]:
             return node.reply(call)
 
         told = [one(call) for call in body] if isinstance(body, list) else one(body)
-        return json.dumps(told).encode()
+        return json.dumps(node.edit(told)).encode()
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True

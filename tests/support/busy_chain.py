@@ -54,12 +54,13 @@ def _outer(inner: str) -> str:
     return f"{zeros}34{to_inner}5af150{zeros}6000{to_inner}5af150"
 
 
-def build(node: Anvil) -> int:
-    """The number of the last block."""
+def build(node: Anvil, *, with_blobs: bool = True) -> int:
+    """The number of the last block. Anvil's transactions root is another one than Ethereum's where
+    there are blobs."""
     accounts = node.call("eth_accounts")
     logger = _deploy(node, accounts[0], LOGGER)
     reverter = _deploy(node, accounts[0], REVERTER)
-    _block_of_kinds(node, accounts)
+    _block_of_kinds(node, accounts, with_blobs)
     _block_of_logs(node, accounts, logger)
     _block_of_failures(node, accounts, reverter)
     _block_of_calls(node, accounts, logger, reverter)
@@ -85,7 +86,7 @@ def _deploy(node: Anvil, sender: str, runtime: str) -> str:
     return str(receipt["contractAddress"])
 
 
-def _block_of_kinds(node: Anvil, accounts: list[str]) -> None:
+def _block_of_kinds(node: Anvil, accounts: list[str], with_blobs: bool) -> None:
     a, b = accounts[1], accounts[2]
     _send(node, from_=a, to=b, value=1, gasPrice=5, type="0x0")
     access = [{"address": b, "storageKeys": ["0x" + "11" * 32]}]
@@ -109,7 +110,8 @@ def _block_of_kinds(node: Anvil, accounts: list[str]) -> None:
         type="0x4",
         authorizationList=[authorization],
     )
-    _send(node, from_=accounts[7], to=b, type="0x3", maxFeePerBlobGas=16, **_blob())
+    if with_blobs:
+        _send(node, from_=accounts[7], to=b, type="0x3", maxFeePerBlobGas=16, **_blob())
     node.call("evm_mine")
 
 

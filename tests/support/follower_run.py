@@ -21,6 +21,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import StaleFence
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
+from trace_platform.drivers.secret_file import SecretFile
 from trace_platform.operators.block_follower import BlockFollower, Config, following
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.evm.fetch import RangeFetcher
@@ -77,6 +78,8 @@ class Job:
     data: Data
     url: str
     config: Row = field(default_factory=dict)
+    # For an egress at that URL.
+    token: SecretFile | None = None
     task_id: UUID = field(default_factory=uuid4)
     attempt: int = 0
     log: Said = field(default_factory=Said)
@@ -116,7 +119,7 @@ class Job:
             outputs=self.outputs,
             store=LocalStore(str(Path("/nowhere"))),
             spark=no_spark,
-            rpc=lambda _: RpcEndpoint(self.url),
+            rpc=lambda _: RpcEndpoint(self.url, self.token),
             check=self._check,
             draining=self.drain.is_set,
             emit=partial(self._emit, self.attempt),

@@ -12,9 +12,11 @@ from typing import Any
 import msgspec
 
 from tests.support.tiny_chain import TinyChain, address, digest
-from trace_platform.operators.evm_header.envelope import SignedTransaction, transactions_root
-from trace_platform.operators.evm_header.header import Header, header_hash
-from trace_platform.operators.evm_header.trie import EMPTY_ROOT
+from trace_platform.domain.evm_encoding import keccak256
+from trace_platform.operators.evm_header.envelope import SignedTransaction, envelope
+from trace_platform.operators.evm_header.header import ProvableBlock, header_hash
+from trace_platform.operators.evm_header.receipts import ProvableReceipt, receipts_root
+from trace_platform.operators.evm_header.trie import EMPTY_ROOT, list_root
 
 Json = dict[str, Any]
 ZERO_HASH, ZERO_ADDRESS = "0x" + "00" * 32, "0x" + "00" * 20
@@ -247,14 +249,28 @@ def _hash(chain: TinyChain) -> None:
 
 
 def _hash_of(block: Json) -> str:
-    return "0x" + header_hash(msgspec.convert(block, Header)).hex()
+    return "0x" + header_hash(msgspec.convert(block, ProvableBlock)).hex()
 
 
-def with_roots(chain: TinyChain, receipts_root: bytes) -> TinyChain:
+def with_roots(chain: TinyChain) -> TinyChain:
     """Of a chain whose transactions are all Ethereum's."""
-    block = chain.block(1)
-    signed = msgspec.convert(block["transactions"], list[SignedTransaction])
-    block["transactionsRoot"] = "0x" + transactions_root(signed).hex()
-    block["receiptsRoot"] = "0x" + receipts_root.hex()
+    for number in (0, 1):
+        block = chain.block(number)
+        signed = msgspec.convert(block["transactions"], list[SignedTransaction])
+        for transaction, receipt, each in zip(
+            block["transactions"], chain.receipts_of(number), signed, strict=True
+        ):
+            own = "0x" + keccak256(envelope(each)).hex()
+            transaction["hash"] = receipt["transactionHash"] = own
+            receipt["from"] = transaction["from"]
+            if each.max_fee is not None and each.max_priority_fee is not None:
+                tip = int(block["baseFeePerGas"], 16) + int(each.max_priority_fee, 16)
+                transaction["gasPrice"] = hex(min(int(each.max_fee, 16), tip))
+            for log in receipt["logs"]:
+                log["transactionHash"] = own
+        receipts = msgspec.convert(chain.receipts_of(number), list[ProvableReceipt])
+        kinds = [int(each.kind, 16) for each in signed]
+        block["transactionsRoot"] = "0x" + list_root([envelope(each) for each in signed]).hex()
+        block["receiptsRoot"] = "0x" + receipts_root(kinds, receipts).hex()
     _hash(chain)
     return chain

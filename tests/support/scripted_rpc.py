@@ -43,6 +43,8 @@ class ScriptedRpc:
     port: int = 0
     asked: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     released: threading.Event = field(default_factory=threading.Event)
+    # What becomes of an answer, or of a batch of them, on its way out.
+    edit: Callable[[Any], Any] = lambda told: told
     # Methods that are never answered.
     hang_on: set[str] = field(default_factory=set)
 
@@ -82,7 +84,7 @@ def scripted_rpc(answer: Answer, *faults: Any) -> Iterator[ScriptedRpc]:
             if fault is HANG or fault is HANG_UP:
                 self.close_connection = True
                 return
-            whole = fault or Raw(body=json.dumps(script.reply(body)).encode())
+            whole = fault or Raw(body=json.dumps(script.edit(script.reply(body))).encode())
             self.send_response(whole.status)
             for name, value in whole.headers.items():
                 self.send_header(name, value)

@@ -17,7 +17,7 @@ from trace_platform.devchain.accounts import POPULATION, zipf_slots
 from trace_platform.devchain.activity import MAX_UINT256, TRANSFER
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.evm_encoding import bloom_bits, encoded, keccak256
-from trace_platform.operators.evm_header.header import Header, header_hash
+from trace_platform.operators.evm_header.header import ProvableBlock, header_hash
 
 BLOCKS = 400
 
@@ -47,7 +47,7 @@ def digest(chain: DevChain, numbers: range) -> str:
 
 def test_every_header_hash_is_valid(blocks: list[dict[str, Any]]) -> None:
     for block in blocks:
-        header = msgspec.convert(block, Header)
+        header = msgspec.convert(block, ProvableBlock)
         assert "0x" + header_hash(header).hex() == block["hash"]
 
 

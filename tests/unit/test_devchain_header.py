@@ -7,7 +7,7 @@ import pytest
 
 from trace_platform.devchain.header import EMPTY_OMMERS, EMPTY_TRIE
 from trace_platform.domain.evm_encoding import Item, bloom_bits, encoded
-from trace_platform.operators.evm_header.header import Header, header_hash
+from trace_platform.operators.evm_header.header import ProvableBlock, header_hash
 
 ZERO_HASH = "0x" + "0" * 64
 
@@ -109,7 +109,7 @@ RECORDED = {
 
 
 def _hash(block: dict[str, str]) -> str:
-    header = msgspec.convert({"transactions": []} | block, Header)
+    header = msgspec.convert({"transactions": []} | block, ProvableBlock)
     return f"0x{header_hash(header).hex()}"
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-import pyarrow as pa
 import pytest
 
 from tests.support import other_chains
@@ -16,8 +15,8 @@ from tests.support.tiny_chain import CHAIN_ID, TinyChain, digest
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import ProvidersDisagree
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
-from trace_platform.operators.evm_header.receipts import receipts_roots
-from trace_platform.operators.integrity.chain import Chain, Proofs, Rows, Unproven
+from trace_platform.operators.evm_header.proofs import Proofs
+from trace_platform.operators.integrity.chain import Chain, Rows
 
 BOTH = BlockRange(0, 1)
 ALL = (
@@ -26,14 +25,12 @@ ALL = (
 )
 
 
-def asked(
-    chain: TinyChain, *, header_hash: bool = False, roots: bool = False
-) -> tuple[Rows, list[Unproven]]:
+def asked(chain: TinyChain, *, header_hash: bool = False, roots: bool = False) -> Rows:
     with scripted_rpc(chain.answer) as node:
         proofs = Proofs(header_hash=header_hash, roots=roots)
         pool = Chain(RpcEndpoint(node.url), CHAIN_ID, proofs, batch_blocks=10)
         try:
-            return pool.rows([BOTH]), pool.unproven()
+            return pool.rows([BOTH])
         finally:
             pool.close()
 
@@ -41,7 +38,7 @@ def asked(
 def rows(chain: TinyChain) -> SlowRows:
     """After the rows that are read in columns were found to be the same."""
     expected = SlowRows(lambda method, *params: chain.answer(method, list(params)), BOTH)
-    found, _ = asked(chain)
+    found = asked(chain)
     for table in ("blocks", "transactions", "logs"):
         found[table].validate(full=True)
         assert_same(found[table], expected[table], table)
@@ -81,50 +78,30 @@ def test_a_state_sync_of_polygon_is_a_transaction_from_nobody() -> None:
     assert (last["from_address"], last["to_address"], last["gas_used"]) == (nobody, nobody, 0)
 
 
-@pytest.mark.parametrize(
-    ("chain", "why_receipts", "why_transactions"),
-    [
-        (other_chains.optimism, "a transaction is of type 0x7e", "a transaction is of type 0x7e"),
-        (other_chains.arbitrum, "a transaction is of type 0x6a", "a transaction is of type 0x6a"),
-        (other_chains.polygon, "nobody sent a transaction", "nobody signed a transaction"),
-    ],
-)
-def test_roots_that_only_the_chain_itself_can_make_are_told_and_stop_nothing(
-    chain: Callable[[], TinyChain], why_receipts: str, why_transactions: str
+@pytest.mark.parametrize("chain", [other_chains.optimism, other_chains.arbitrum])
+def test_roots_that_only_the_chain_itself_can_make_are_refused_by_name(
+    chain: Callable[[], TinyChain],
 ) -> None:
-    """Their headers hash as Ethereum's do, and the roots of the empty block before are checked."""
-    _, unproven = asked(chain(), header_hash=True, roots=True)
-    assert unproven == [
-        Unproven("receipts root", why_receipts, 1, 1),
-        Unproven("transactions root", why_transactions, 1, 1),
-    ]
+    """Their headers hash as Ethereum's do."""
+    asked(chain(), header_hash=True)
+    with pytest.raises(ProvidersDisagree, match="of type 0x") as caught:
+        asked(chain(), roots=True)
+    assert "turn `header_hash` or `roots` off" in (caught.value.hint or "")
 
 
 def test_a_chain_that_hashes_otherwise_says_which_check_to_turn_off() -> None:
     with pytest.raises(ProvidersDisagree, match="hash of its header") as caught:
         asked(other_chains.zksync(), header_hash=True)
     assert "turn `header_hash` or `roots` off" in (caught.value.hint or "")
-    _, unproven = asked(other_chains.zksync(), roots=True)
-    assert unproven == [
-        Unproven("receipts root", "the header has none", 0, 2),
-        Unproven("transactions root", "the header has none", 0, 2),
-    ]
 
 
-def _proven_ethereum() -> TinyChain:
-    chain = other_chains.ethereum()
-    found, _ = asked(chain)
-    root = receipts_roots(pa.table(found["transactions"]), pa.table(found["logs"]))[1]
-    return other_chains.with_roots(chain, root)
-
-
-def test_of_ethereum_nothing_is_left_unproven() -> None:
-    assert asked(_proven_ethereum(), header_hash=True, roots=True)[1] == []
+def test_ethereum_is_proven() -> None:
+    asked(other_chains.with_roots(other_chains.ethereum()), header_hash=True, roots=True)
 
 
 @pytest.mark.parametrize("root", ["transactionsRoot", "receiptsRoot"])
 def test_a_wrong_root_of_ethereum_is_a_contradiction(root: str) -> None:
-    chain = _proven_ethereum()
+    chain = other_chains.with_roots(other_chains.ethereum())
     chain.block(1)[root] = digest("another")
     with pytest.raises(ProvidersDisagree, match="contradicts itself about block 1"):
         asked(chain, roots=True)

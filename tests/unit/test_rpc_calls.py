@@ -85,4 +85,4 @@ def test_an_answer_of_a_batch_can_be_replaced() -> None:
     assert replaced(body, {1: b'{"id":1,"result":{}}'}) == (
         b'[{"id":0,"result":1.10},{"id":1,"result":{}}]'
     )
-    assert [item.is_missing for item in parsed(body)] == [False, True]
+    assert [item.is_null for item in parsed(body)] == [False, True]

@@ -289,7 +289,8 @@ def test_an_answer_that_streams_ends_in_time_or_is_cut(slow: str) -> None:
         clock = asyncio.get_running_loop().time
         start = clock()
         app = PoolsApp({"p": relay}, list, relay.metrics)
-        await app._answer(relay, asking(1).body, relay.answer, send)
+        alone = asking(1).only([0]).body  # a batch does not stream
+        await app._answer(relay, alone, relay.answer, send)
         assert clock() - start == pytest.approx(300)
         assert sent[-1]["more_body"]  # no end: it does not look whole
         assert (node.closed, relay.pool.providers[0].slots.busy) == (1, 0)

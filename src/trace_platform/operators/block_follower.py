@@ -19,6 +19,7 @@ from trace_platform.operators import scope
 from trace_platform.operators.accepts import ONLY_A_SOURCE, RANGE, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.schema import DEFAULT_TABLES, TABLES
+from trace_platform.operators.evm_header.proofs import Proofs
 from trace_platform.operators.follow.alongside import Alongside, Drained
 from trace_platform.operators.follow.announce import Announcer
 from trace_platform.operators.follow.chain import Chain
@@ -45,6 +46,9 @@ class Config(OperatorConfig):
     batch_blocks: int = Field(default=50, ge=1, le=1_000)
     in_flight: int = Field(default=2, ge=1, le=32)
     timeout_s: float = Field(default=20.0, gt=0)
+    # As for cryo_ingest.
+    header_hash: bool | None = None
+    roots: bool | None = None
     # Hashes that are kept: a fork within them is found exactly.
     hash_window: int = Field(default=8_192, ge=2, le=1_000_000)
     # How often a fork has to be seen again before anything is rewritten.
@@ -93,6 +97,7 @@ def _chain(task: TaskContext, alongside: Alongside) -> Chain:
         batch_blocks=config.batch_blocks,
         in_flight=config.in_flight,
         timeout_s=config.timeout_s,
+        proofs=Proofs.of(config.chain_id, config.header_hash, config.roots),
     )
 
 

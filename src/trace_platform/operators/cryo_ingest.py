@@ -24,8 +24,9 @@ from trace_platform.operators.accepts import ONE_RANGE, RANGE, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
 from trace_platform.operators.evm.partitions import partitions
-from trace_platform.operators.evm.rpc import RpcClient
+from trace_platform.operators.evm.rpc import RpcClient, majority_client
 from trace_platform.operators.evm.schema import DEFAULT_TABLES, TABLES, Table
+from trace_platform.operators.evm_header.proofs import Proofs
 from trace_platform.operators.parquet_file import ParquetFile, WrittenFile
 from trace_platform.operators.spark.failures import readable_failures
 from trace_platform.operators.staging import seal_output
@@ -57,6 +58,10 @@ class Config(OperatorConfig):
     timeout_s: float = Field(default=60.0, gt=0)
     # What to write: an output each, in this order.
     tables: tuple[Table, ...] = Field(default=DEFAULT_TABLES, min_length=1)
+    # Headers must hash to their hash; transactions and receipts must make the header's roots. None:
+    # on Ethereum and its test networks.
+    header_hash: bool | None = None
+    roots: bool | None = None
     # A larger range becomes tasks of so many blocks; null: one task, however large.
     max_blocks_per_task: int | None = Field(default=50_000, ge=1)
 
@@ -178,20 +183,23 @@ def _write_or_error(part: Part) -> WrittenPart | TraceError:
 
 
 def write_part(part: Part, retry: int = 0) -> WrittenPart:
-    client = RpcClient(part.rpc, timeout_s=part.config.timeout_s)
+    config = part.config
+    client = RpcClient(part.rpc, timeout_s=config.timeout_s)
+    majority = majority_client(part.rpc, timeout_s=config.timeout_s)
     fetcher = RangeFetcher(
         client,
-        part.config.chain_id,
-        batch_blocks=part.config.batch_blocks,
-        in_flight=part.config.in_flight,
-        tables=part.config.tables,
+        config.chain_id,
+        batch_blocks=config.batch_blocks,
+        in_flight=config.in_flight,
+        tables=config.tables,
+        proofs=Proofs.of(config.chain_id, config.header_hash, config.roots),
+        majority=majority,
     )
     edges = _Edges()
     try:
         with ExitStack() as stack:
             files: dict[str, ParquetFile] = {
-                table: stack.enter_context(_open(part, table, retry))
-                for table in part.config.tables
+                table: stack.enter_context(_open(part, table, retry)) for table in config.tables
             }
             for chunk in fetcher.chunks(part.blocks):
                 edges.see(chunk.blocks)
@@ -199,6 +207,8 @@ def write_part(part: Part, retry: int = 0) -> WrittenPart:
             written = {table: file.close() for table, file in files.items()}
     finally:
         client.close()
+        if majority is not None:
+            majority.close()
     return WrittenPart(part.blocks, written, edges.parent_hash, edges.last_hash)
 
 

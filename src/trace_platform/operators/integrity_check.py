@@ -23,8 +23,9 @@ from trace_platform.domain.merge_ranges import merge_ranges
 from trace_platform.operators.accepts import ANYTHING, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.partitions import pieces
+from trace_platform.operators.evm_header.proofs import Proofs
 from trace_platform.operators.integrity import stored
-from trace_platform.operators.integrity.chain import ALL_TABLES, Chain, Proofs, Rows, rows_of
+from trace_platform.operators.integrity.chain import ALL_TABLES, Chain, Rows, rows_of
 from trace_platform.operators.integrity.compare import differences
 from trace_platform.operators.integrity.findings import Finding, Wrong, merged
 from trace_platform.operators.integrity.scan import COLUMNS, KEYS, Scan, scan, unequal_counts
@@ -44,9 +45,9 @@ class Config(OperatorConfig):
     batch_blocks: int = Field(default=50, ge=1, le=1_000)
     # The node's headers must hash to their hash. Off for chains whose headers have other fields.
     header_hash: bool = True
-    # The node's receipts and transactions must make the header's roots. For Ethereum and its test
-    # networks; not every chain's roots are made this way.
-    roots: bool = False
+    # The node's receipts and transactions must make the header's roots. None: on Ethereum and its
+    # test networks; not every chain's roots are made this way.
+    roots: bool | None = None
     # Below the head, where the node does not know what is final.
     finality_blocks: int = Field(default=64, ge=0)
     # A partition is made anew this often at most.
@@ -66,7 +67,7 @@ class IntegrityCheck:
         if not partitions:
             task.log.info("integrity_nothing_to_check")
             return Result()
-        proofs = Proofs(header_hash=config.header_hash, roots=config.roots)
+        proofs = Proofs.of(config.chain_id, config.header_hash, config.roots)
         endpoint = task.rpc(config.rpc_pool)
         chain = Chain(
             endpoint,
@@ -125,14 +126,11 @@ class _Check:
         self._task.log.info(
             "integrity_checked",
             mode=self._config.mode,
-            header_hash=self._config.header_hash,
-            roots=self._config.roots,
+            **asdict(self._chain.proofs),
             partitions=len(partitions),
             blocks_compared=sum(map(len, targets)),
             findings=len(self._found),
         )
-        for each in self._chain.unproven():
-            self._task.log.warning("integrity_unproven", **asdict(each))
         return self._found
 
     def _scan(self, partition: Partition) -> Scan | None:

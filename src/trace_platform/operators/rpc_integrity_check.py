@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -32,7 +32,8 @@ from trace_platform.domain.errors import (
 from trace_platform.operators import scope
 from trace_platform.operators.accepts import ANYTHING_OR_A_SOURCE, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
-from trace_platform.operators.integrity.chain import TABLES, Proofs, Rows
+from trace_platform.operators.evm_header.proofs import Proofs
+from trace_platform.operators.integrity.chain import TABLES, Rows
 from trace_platform.operators.integrity.compare import differences
 from trace_platform.operators.integrity.scan import KEYS
 from trace_platform.operators.rounds import rounds
@@ -55,7 +56,7 @@ class Config(OperatorConfig):
     finality_blocks: int = Field(default=64, ge=0)
     # As for integrity_check.
     header_hash: bool = True
-    roots: bool = False
+    roots: bool | None = None
 
 
 # What a provider can be found to do without others beside it.
@@ -118,7 +119,7 @@ def _passed_on(task: TaskContext, output: TaskOutput) -> DatasetEvent:
 
 @contextmanager
 def _members(task: TaskContext, config: Config) -> Iterator[list[Member]]:
-    proofs = Proofs(header_hash=config.header_hash, roots=config.roots)
+    proofs = Proofs.of(config.chain_id, config.header_hash, config.roots)
     found = [each for pool in config.rpc_pools for each in providers(pool, task.rpc(pool))]
     members = [Member(each, config.chain_id, proofs, task.data()) for each in found]
     try:
@@ -133,7 +134,6 @@ class _Rounds:
         self._task = task
         self._config = config
         self._members = members
-        self._told_unproven: set[tuple[str, str, str]] = set()
 
     def run(self, number: int) -> None:
         heads = dict(self._heads())
@@ -148,7 +148,6 @@ class _Rounds:
         for member in heads:
             self._tell(member, [each for each in problems if each.provider == member.name])
             self._end(member, {p.code for p in problems if p.provider == member.name}, answered)
-            self._tell_unproven(member)
         self._task.log.info(
             "rpc_round", providers=len(heads), blocks=sorted(heights), problems=len(problems)
         )
@@ -284,14 +283,6 @@ class _Rounds:
                 self._task.log.warning(
                     "rpc_problem", code=each.code, provider=member.name, what=each.message
                 )
-
-    def _tell_unproven(self, member: Member) -> None:
-        """Once in an attempt: it is the way of the chain, and no problem of the provider's."""
-        for each in member.unproven():
-            known = (member.name, each.what, each.why)
-            if known not in self._told_unproven:
-                self._told_unproven.add(known)
-                self._task.log.warning("rpc_unproven", provider=member.name, **asdict(each))
 
     def _end(self, member: Member, codes: set[str], answered: Mapping[int, set[Member]]) -> None:
         """What is over: nothing of its kind was seen, also not where it was seen first."""

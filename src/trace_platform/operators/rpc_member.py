@@ -14,7 +14,8 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
 from trace_platform.domain.evm_hex import data, quantity
 from trace_platform.operators.evm.rpc import RpcClient
-from trace_platform.operators.integrity.chain import Chain, Proofs, Rows, Unproven
+from trace_platform.operators.evm_header.proofs import Proofs
+from trace_platform.operators.integrity.chain import Chain, Rows
 from trace_platform.operators.rpc_providers import Provider
 
 # Heights whose hashes an attempt remembers.
@@ -74,9 +75,6 @@ class Member:
     def rows(self, block: int) -> Rows:
         """Raise ProvidersDisagree or MalformedBlock for what cannot be true."""
         return self._chain.rows([BlockRange(block, block)])
-
-    def unproven(self) -> list[Unproven]:
-        return self._chain.unproven()
 
     def logs_by_filter(self, block_hash: bytes) -> list[Log]:
         """By `eth_getLogs`. Raise MalformedBlock for what are no logs."""

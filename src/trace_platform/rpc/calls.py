@@ -90,12 +90,13 @@ class Question:
         return len(self.calls)
 
     @property
-    def methods(self) -> frozenset[str]:
-        return frozenset(call.method for call in self.calls)
-
-    @property
-    def may_be_missing(self) -> bool:
-        return any(may_be_missing(method) for method in self.methods)
+    def oldest(self) -> dict[str, int]:
+        """Of each method the oldest block that it is asked about; -1: none is named."""
+        found: dict[str, int] = {}
+        for call in self.calls:
+            block = oldest_block(call)
+            found[call.method] = min(found.get(call.method, block), block)
+        return found
 
     @property
     def call_id(self) -> bytes:
@@ -140,12 +141,24 @@ def read_question(body: bytes) -> Question:
         raise RpcRefusal(NOT_A_CALL, f"a batch has 1 to {MAX_CALLS:,} calls")
     for call in calls:
         _check(call)
+    _check_ids(calls)
     return Question(body, calls, batch, needs_of(calls))
 
 
 def may_be_missing(method: str) -> bool:
     """Null may mean that this provider alone does not have it."""
     return _MAY_BE_MISSING.fullmatch(method) is not None
+
+
+def oldest_block(call: Call) -> int:
+    """That the call names by its number; -1: none."""
+    numbers = [named for named in _named_blocks(call) if isinstance(named, int)]
+    return min(numbers, default=-1)
+
+
+def id_value(raw: msgspec.Raw) -> Any:
+    """A provider may write the same id in another way."""
+    return msgspec.json.decode(raw)
 
 
 def needs_of(calls: Sequence[Call]) -> Needs:
@@ -167,6 +180,18 @@ def _check(call: Call) -> None:
     if not _READS.fullmatch(call.method):
         shown = re.sub(r"\W", "?", call.method[:60])
         raise RpcRefusal(METHOD_REFUSED, f"{shown} is refused: only methods that read are relayed")
+
+
+def _check_ids(calls: Sequence[Call]) -> None:
+    """Answers come in any order: their ids alone tell what they are to."""
+    seen = set()
+    for call in calls:
+        value = id_value(call.id)
+        if not isinstance(value, str | int | float | None):
+            raise RpcRefusal(NOT_A_CALL, "the id of a call is a number or a text")
+        if value in seen:
+            raise RpcRefusal(NOT_A_CALL, f"the batch has the id {str(value)[:60]} twice")
+        seen.add(value)
 
 
 def _named_blocks(call: Call) -> list[int | str | None]:

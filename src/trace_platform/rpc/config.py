@@ -88,3 +88,5 @@ class Timing:
     # For so long a minority does not take the head back.
     hold_s: float = 60.0
     lease_s: float = 30.0
+    # For so long it is believed that a provider lacks a method or old blocks.
+    forget_s: float = 600.0

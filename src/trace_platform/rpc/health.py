@@ -110,7 +110,7 @@ class Health:
                 item = await ask
             block = msgspec.json.decode(item.result) if item and item.error is None else None
             if isinstance(block, dict) and isinstance(block.get("hash"), str):
-                return str(block["hash"])
+                return str(block["hash"]).lower()
         return None
 
     @asynccontextmanager

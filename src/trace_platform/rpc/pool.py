@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from trace_platform.rpc.calls import Needs
+from trace_platform.rpc.calls import Needs, Question
 from trace_platform.rpc.config import PoolConfig, Timing
 from trace_platform.rpc.provider import Provider
 
@@ -54,14 +54,16 @@ class Pool:
     def cares_for_chain(self) -> bool:
         return self._fixed_chain is not None or not self.alone
 
-    def candidates(self, needs: Needs, methods: Iterable[str] = ()) -> list[Provider]:
-        """Who may answer now, the best first. Nobody, rather than one that is behind."""
+    def candidates(self, needs: Needs, question: Question | None = None) -> list[Provider]:
+        """Who may answer now, the best first. Nobody, rather than one that is behind; who is known
+        to lack what is asked for comes last."""
         fit = [each for each in self.providers if each.ready and self._fits(each, needs)]
-        wanted = set(methods)
-        fit = [each for each in fit if not each.lacks & wanted] or fit
         fit.sort(key=_rank)
-        if self._is_near_tip(needs):
-            return self._leader_first(fit)
+        if self.is_near_tip(needs):
+            fit = self._leader_first(fit)
+        if question is not None and any(each.learned for each in fit):
+            oldest = question.oldest
+            fit.sort(key=lambda each: each.learned.doubts(oldest))
         return fit
 
     def others_that_have(self, needs: Needs, asked: set[str]) -> list[Provider]:
@@ -83,6 +85,13 @@ class Pool:
         """Whose word counts when providers have to agree: of those that can be asked. Who is left
         out cannot keep the others from agreeing."""
         return [each for each in self.providers if each.ready and not each.stalled]
+
+    def limited_voters(self) -> list[Provider]:
+        """Whose word counts too, and who want to be left alone now: those that are left are not
+        most of the pool because of that."""
+        return [
+            each for each in self.healthy if not each.ready and each.limited_s and not each.stalled
+        ]
 
     def lag(self, provider: Provider) -> int | None:
         if self.head is None or provider.head.number is None:
@@ -166,7 +175,7 @@ class Pool:
     def _fits(self, provider: Provider, needs: Needs) -> bool:
         if self.alone:
             return True
-        recent = self._is_near_tip(needs) or needs.hashes
+        recent = self.is_near_tip(needs) or needs.hashes
         if recent and provider.runs_ahead:
             return False
         head = provider.head.number
@@ -178,7 +187,7 @@ class Pool:
         # A block beyond the pool's head: who is at the head says best that it is not there yet.
         return head >= min(needs.block, self.head)
 
-    def _is_near_tip(self, needs: Needs) -> bool:
+    def is_near_tip(self, needs: Needs) -> bool:
         return needs.tip or (self.head is not None and needs.block > self.head - NEAR_TIP)
 
     def _leader_first(self, fit: list[Provider]) -> list[Provider]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from trace_platform.drivers.node_url import parse_url, retry_after_s
 from trace_platform.rpc.config import ProviderConfig, Timing
 from trace_platform.rpc.faults import ProviderFailed
+from trace_platform.rpc.learned import Learned
 from trace_platform.rpc.limits import Rate, Slots
 from trace_platform.rpc.upstream import Answer, Upstream
 
@@ -59,8 +60,7 @@ class Provider:
     stalled: bool = False
     # It claims blocks far beyond what most have.
     runs_ahead: bool = False
-    # Methods that it does not have.
-    lacks: set[str] = field(default_factory=set)
+    learned: Learned = field(init=False)
     last_failure: str | None = None
     _failures: int = 0
     _rests: int = 0
@@ -73,6 +73,7 @@ class Provider:
         self.upstream = Upstream(url, bearer=config.bearer, timeout_s=self.timing.answer_s)
         self.slots = Slots(config.max_concurrency)
         self.rate = Rate(config.requests_per_second, self.clock)
+        self.learned = Learned(self.clock, self.timing.forget_s)
         self.claimed = config.key_name is None
 
     @property
@@ -149,7 +150,9 @@ class Provider:
             "stalled": "its head stands still while others move",
             "runs_ahead": "it claims blocks that no other provider backs",
         }
-        return words.get(self.state) or (None if self.state == "ok" else self.last_failure)
+        if self.state == "ok":
+            return str(self.learned) or None
+        return words.get(self.state) or self.last_failure
 
     async def ask(
         self, body: bytes, calls: int, *, packed: bool = False, at_once: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,15 +13,17 @@ import msgspec
 
 from trace_platform.rpc.answers import (
     SMALL_BYTES,
+    Fault,
     Item,
     NotJsonRpc,
-    may_hold,
+    NotTheAnswers,
+    looks_whole,
     merged,
     parsed,
-    replaced,
 )
-from trace_platform.rpc.calls import Question, may_be_missing, read_question
+from trace_platform.rpc.calls import Call, Question, needs_of, oldest_block, read_question
 from trace_platform.rpc.faults import ProviderFailed, RpcRefusal
+from trace_platform.rpc.gather import Gathered, weight
 from trace_platform.rpc.metrics import Metrics
 from trace_platform.rpc.pool import Pool
 from trace_platform.rpc.provider import Provider
@@ -29,10 +32,9 @@ from trace_platform.rpc.reply import (
     MAX_ANSWER_BYTES,
     MAX_MERGED_BYTES,
     Reply,
-    by_call,
+    assign_answers,
     encoding_of,
     held,
-    items_of,
     quantity,
     scrub_errors,
     too_large,
@@ -55,13 +57,15 @@ class Relay:
     # Set once every provider was looked at.
     looked: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def answer(self, question: Question, *, packed: bool = False) -> Reply:
-        """Raise RpcRefusal. The caller closes the reply."""
+    async def answer(
+        self, question: Question, *, packed: bool = False, whole: bool = False
+    ) -> Reply:
+        """Raise RpcRefusal. The caller closes the reply. `whole`: as for `ask`."""
         self.pool.last_asked = self.pool.clock()
         await self.first_look()
         try:
             async with asyncio.timeout(self.pool.timing.deadline_s):
-                return await self._one(question, packed=packed)
+                return await self._one(question, packed=packed, whole=whole)
         except TimeoutError:
             raise self._given_up({}) from None
 
@@ -85,10 +89,11 @@ class Relay:
 
     async def _word_of(self, provider: Provider, question: Question) -> Reply:
         most = provider.config.max_batch or len(question)
-        if len(question) <= most:
-            return await self.ask(provider, question)
-        parts = [await self.ask(provider, each, whole=True) for each in question.split(most)]
-        return Reply(merged([each.body for each in parts]))
+        pieces = question.split(most)
+        parts = [await self.ask(provider, each, whole=len(pieces) > 1) for each in pieces]
+        if not all(each.is_complete for each in parts):
+            raise ProviderFailed(provider.last_failure or "left calls out", code="malformed")
+        return parts[0] if len(parts) == 1 else Reply(merged([each.body for each in parts]))
 
     async def first_look(self) -> None:
         if not self.looked.is_set():
@@ -97,27 +102,12 @@ class Relay:
             except TimeoutError:
                 self.looked.set()  # a provider that hangs must not keep the others waiting
 
-    async def _in_parts(self, question: Question, most: int) -> Reply:
-        """Each part is asked, and asked again, on its own."""
-        tasks = [asyncio.create_task(self._whole(part)) for part in question.split(most)]
-        try:
-            bodies = await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        if sum(map(len, bodies)) > MAX_MERGED_BYTES:
-            raise too_large()
-        return Reply(merged(bodies))
-
-    async def _whole(self, question: Question) -> bytes:
-        return (await self._one(question, whole=True)).body
-
     async def _one(self, question: Question, *, packed: bool = False, whole: bool = False) -> Reply:
         """Providers in turn; after each round over them a pause."""
         failures: dict[str, ProviderFailed] = {}
+        gathered = Gathered(question)
         for pause_s in (*self.pool.timing.backoff_s, None):
-            reply = await self._round(question, packed, whole, failures)
+            reply = await self._round(gathered, packed, whole, failures)
             if reply is not None:
                 return reply
             if pause_s is None or all(each.excluded for each in self.pool.providers):
@@ -127,30 +117,74 @@ class Relay:
 
     async def _round(
         self,
-        question: Question,
+        gathered: Gathered,
         packed: bool,
         whole: bool,
         failures: dict[str, ProviderFailed],
     ) -> Reply | None:
+        """What one does not answer, or does not have, is asked of the next one. None: calls are
+        left that nobody answered."""
         asked: set[str] = set()
-        while True:
-            left = [each for each in self._turn(question) if each.name not in asked]
-            if not left:
-                return None
-            provider = left[0]
-            most = provider.config.max_batch
-            if most is not None and len(question) > most:
-                return await self._in_parts(question, most)
+        while (following := self._next(gathered, asked)) is not None:
+            provider, indexes = following
             if asked or failures:
                 self.metrics.retried(self.pool.name)
+            most = provider.config.max_batch
+            if most is not None and len(indexes) > most:
+                return await self._in_parts(gathered, indexes, most)
             asked.add(provider.name)
+            part = gathered.part(indexes)
             try:
                 await self._know_chain(provider)
-                reply = await self.ask(provider, question, packed=packed, whole=whole)
+                # What is put together with other answers cannot stream.
+                whole = whole or not gathered.is_untouched
+                reply = await self.ask(provider, part, packed=packed, whole=whole)
             except ProviderFailed as failure:
                 failures[provider.name] = failure
                 continue
-            return await self._completed(question, reply, asked)
+            if gathered.is_untouched and self._is_final(part, reply):
+                return reply
+            gathered.take(indexes, reply)
+            self._learn_what_is_elsewhere(gathered)
+        return None if gathered.unanswered else gathered.reply()
+
+    def _next(self, gathered: Gathered, asked: set[str]) -> tuple[Provider, list[int]] | None:
+        """Who is asked now, and for which calls. Where every call has an answer, those that may
+        have what was said not to be there."""
+        indexes = gathered.open
+        if gathered.unanswered:
+            left = [each for each in self._turn(gathered.part(indexes)) if each.name not in asked]
+            return (left[0], indexes) if left else None
+        having: dict[Provider, list[int]] = {}
+        for i in indexes:
+            for each in self.pool.others_that_have(needs_of([gathered.call(i)]), asked):
+                having.setdefault(each, []).append(i)
+        return next(iter(having.items()), None)
+
+    def _is_final(self, question: Question, reply: Reply) -> bool:
+        """Whether it goes to the client as it came: no other provider could say more."""
+        if reply.rest is not None or not reply.items or (reply.is_complete and self.pool.alone):
+            return True
+        answers = zip(question.calls, reply.items, strict=True)
+        return all(item is not None and not weight(call.method, item) for call, item in answers)
+
+    async def _in_parts(self, gathered: Gathered, indexes: list[int], most: int) -> Reply:
+        """Each part is asked, and asked again, on its own."""
+        parts = [indexes[i : i + most] for i in range(0, len(indexes), most)]
+        tasks = [asyncio.create_task(self._one(gathered.part(part), whole=True)) for part in parts]
+        try:
+            bodies = [reply.body for reply in await asyncio.gather(*tasks)]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if sum(map(len, bodies)) > MAX_MERGED_BYTES:
+            raise too_large()
+        if gathered.is_untouched:
+            return Reply(merged(bodies))
+        for part, body in zip(parts, bodies, strict=True):
+            gathered.settle(part, body)
+        return gathered.reply()
 
     async def _know_chain(self, provider: Provider) -> None:
         """One that was never reached before is asked for its chain first. Raise ProviderFailed."""
@@ -177,7 +211,7 @@ class Relay:
         return items[0] if len(items) == 1 else None
 
     def _turn(self, question: Question) -> list[Provider]:
-        fit = self.pool.candidates(question.needs, question.methods) or [
+        fit = self.pool.candidates(question.needs, question) or [
             # A limit that a provider named is kept; a doubt about its health is not the last word.
             each
             for each in self.pool.last_resort(question.needs)
@@ -225,12 +259,16 @@ class Relay:
         whole: bool = False,
         at_once: bool = False,
     ) -> Reply:
-        """Ask this one. Raise ProviderFailed when its answer is none.
+        """Ask this one. Raise ProviderFailed when its answer is none. Calls of a batch that it left
+        out are None among the reply's items, and count against it.
 
-        `whole`: nothing of it is left to stream; RpcRefusal when it is too large for that.
+        `whole`: all of it is read; RpcRefusal when it is too large for that. Else what streams is
+        not, nor a large answer of the only provider: no other one could do better, and who asked
+        sees what it lacks, and asks for it whole.
         """
-        # What streams is not looked at, and an error in it may repeat the key.
-        whole = whole or bool(provider.config.secrets)
+        # A batch may lack answers, an error may repeat the key.
+        checked = question.batch and not self.pool.alone
+        whole = whole or checked or bool(provider.config.secrets)
         started = self.pool.clock()
         try:
             answer = await provider.ask(
@@ -238,12 +276,18 @@ class Relay:
             )
             reply = await self._read(provider, question, answer, whole)
         except ProviderFailed as failure:
-            provider.failed(failure)
-            self.metrics.failed(self.pool.name, provider.name, failure.code)
+            self._failed(provider, failure)
             raise
-        provider.succeeded()
+        if reply.is_complete:
+            provider.succeeded()
+        else:
+            self._failed(provider, _left_out(reply))
         self.metrics.answered(self.pool.name, provider.name, self.pool.clock() - started)
         return reply
+
+    def _failed(self, provider: Provider, failure: ProviderFailed) -> None:
+        provider.failed(failure)
+        self.metrics.failed(self.pool.name, provider.name, failure.code)
 
     async def _read(
         self, provider: Provider, question: Question, answer: Answer, whole: bool
@@ -257,7 +301,12 @@ class Relay:
             reply = Reply(body, encoding_of(answer), None if ended else answer, provider)
             if ended:
                 unpack(reply)
-                self._examine(provider, question, answer.status, reply)
+                if whole or not self.pool.alone or len(reply.body) <= SMALL_BYTES:
+                    self._examine(provider, question, answer.status, reply)
+                elif not looks_whole(reply.body):
+                    raise ProviderFailed(
+                        "answered with something that is not JSON", code="not_json"
+                    )
         except BaseException:
             answer.close()
             raise
@@ -267,80 +316,65 @@ class Relay:
 
     def _examine(self, provider: Provider, question: Question, status: int, reply: Reply) -> None:
         try:
-            items = items_of(reply, provider)
+            items = parsed(reply.body)
         except NotJsonRpc as error:
             said = f"answered HTTP {status}" if status != 200 else f"answered with {error}"
             raise ProviderFailed(said, code="not_json") from None
-        self._raise_if_limited(provider, items)
-        self._learn(provider, question, items)
         errors = {i: item.error for i, item in enumerate(items) if item.error is not None}
+        self._raise_if_limited(provider, errors.values())
+        if question.batch and len(items) == 1 and errors and errors[0].is_too_large:
+            raise too_large()
+        try:
+            assign_answers(question, reply, items)
+        except NotTheAnswers as error:
+            raise ProviderFailed(provider.config.scrub(str(error)), code="malformed") from None
         if status != 200 and not errors:
             raise ProviderFailed(f"answered HTTP {status}", code=f"http_{status}")
+        self._learn_head(provider, question, reply)
         if errors:
+            self._learn_limits(provider, question, reply)
             scrub_errors(reply, provider, items, errors)
 
-    def _raise_if_limited(self, provider: Provider, items: list[Item]) -> None:
-        for item in items:
-            if item.error is not None and item.error.is_limit:
-                said = provider.config.scrub(item.error.message)
+    def _raise_if_limited(self, provider: Provider, errors: Iterable[Fault]) -> None:
+        for error in errors:
+            if error.is_limit:
+                said = provider.config.scrub(error.message)
                 raise ProviderFailed(
                     f"limits the rate of calls: {said}", code="limited", at_fault=False
                 )
 
-    def _learn(self, provider: Provider, question: Question, items: list[Item]) -> None:
-        """What an answer tells by the way: the head, or a method that it does not have."""
-        if len(question) != 1 or len(items) != 1:
+    def _learn_head(self, provider: Provider, question: Question, reply: Reply) -> None:
+        """It is told by the way."""
+        if len(question) != 1 or question.calls[0].method != "eth_blockNumber":
             return
-        (call,), (item,) = question.calls, items
-        if item.error is not None:
+        item = reply.items[0]
+        if item is None or item.error is not None:
+            return
+        number = quantity(item)
+        if number is None:
+            raise ProviderFailed("answers eth_blockNumber with no number", code="not_json")
+        self.pool.learned_head(provider, number)
+
+    def _learn_limits(self, provider: Provider, question: Question, reply: Reply) -> None:
+        """Which methods it does not have, and up to which block its history is pruned."""
+        for call, item in zip(question.calls, reply.items, strict=True):
+            if item is None or item.error is None:
+                continue
             if item.error.is_missing_method:
-                provider.lacks.add(call.method)
-        elif call.method == "eth_blockNumber":
-            number = quantity(item)
-            if number is None:
-                raise ProviderFailed("answers eth_blockNumber with no number", code="not_json")
-            self.pool.learned_head(provider, number)
+                provider.learned.lacks_method(call.method)
+            elif item.error.is_pruned:
+                self._learn_pruned(provider, call)
 
-    async def _completed(self, question: Question, reply: Reply, asked: set[str]) -> Reply:
-        """What this provider does not have, another one may: it is asked before the client hears
-        that there is nothing."""
-        missing = self._missing(question, reply)
-        if not missing:
-            return reply
-        part = question.only(list(missing.values()))
-        for other in self.pool.others_that_have(part.needs, asked):
-            asked.add(other.name)
-            self.metrics.retried(self.pool.name)
-            try:
-                found = await self.ask(other, part, whole=True)
-            except ProviderFailed:
-                continue
-            if self._missing(part, found):
-                continue
-            if not question.batch:
-                return found
-            answers = dict(zip(missing, by_call(part, found.body), strict=True))
-            return Reply(replaced(reply.body, answers), provider=other)
-        return reply
+    def _learn_what_is_elsewhere(self, gathered: Gathered) -> None:
+        """Some nodes say of what they pruned that there is nothing."""
+        for call, provider in gathered.found_elsewhere():
+            self._learn_pruned(provider, call)
 
-    def _missing(self, question: Question, reply: Reply) -> dict[int, int]:
-        """Answers in whose place another provider may have one: their place, and their call's."""
-        if self.pool.alone or reply.rest is not None:
-            return {}
-        body = reply.body
-        large = len(body) > SMALL_BYTES
-        if large and not (question.may_be_missing and may_hold(body, b'"result":null')):
-            return {}
-        items = parsed(reply.body)
-        calls = {bytes(call.id): i for i, call in enumerate(question.calls)}
-        if len(items) != len(question) or calls.keys() != {bytes(item.id) for item in items}:
-            return {}
-        return {
-            place: calls[bytes(item.id)]
-            for place, item in enumerate(items)
-            if item.is_missing
-            and (item.error or may_be_missing(question.calls[calls[bytes(item.id)]].method))
-        }
+    def _learn_pruned(self, provider: Provider, call: Call) -> None:
+        block = oldest_block(call)
+        # Near the tip a node lacks a block because it is new.
+        if block >= 0 and not self.pool.is_near_tip(needs_of([call])):
+            provider.learned.lacks_block(call.method, block)
 
     def _given_up(self, failures: dict[str, ProviderFailed]) -> RpcRefusal:
         limited = [each.limited_s for each in self.pool.providers if each.may_be_asked]
@@ -364,3 +398,10 @@ class Relay:
         if lag:
             return f"{where} is {lag} blocks behind"
         return f"{where} {provider.last_failure or 'did not answer in time'}"
+
+
+def _left_out(reply: Reply) -> ProviderFailed:
+    answered = len(reply.places) - reply.places.count(None)
+    return ProviderFailed(
+        f"answered {answered} of the {len(reply.places)} calls of a batch", code="malformed"
+    )

@@ -1,19 +1,15 @@
-"""A provider's answer on its way to the client: looked at as little as possible."""
+"""A provider's answer on its way to the client: it passes through as it came."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trace_platform.rpc.answers import (
-    SMALL_BYTES,
     Fault,
     Item,
     NotJsonRpc,
     is_batch,
-    looks_whole,
-    may_hold,
-    parsed,
-    raw_items,
+    places_of,
     replaced,
     unpacked,
 )
@@ -23,13 +19,12 @@ from trace_platform.rpc.provider import Provider
 from trace_platform.rpc.upstream import Answer
 from trace_platform.wire.rpc_codes import TOO_LARGE
 
-# Up to here an answer is held until it is whole, so that one that breaks off is asked for again
-# elsewhere. What is larger streams.
+# Up to here the answer to one call is held until it is whole, so that one that breaks off is asked
+# for again elsewhere. What is larger streams.
 HELD_BYTES = 8 << 20
 MAX_ANSWER_BYTES = 256 << 20
-# What is put together from several answers is held in memory.
+# A batch is held in memory: whether it has every answer is only known when it is whole.
 MAX_MERGED_BYTES = 96 << 20
-_ENDS_BYTES = 1024
 
 
 @dataclass(slots=True)
@@ -41,6 +36,14 @@ class Reply:
     encoding: str | None = None
     rest: Answer | None = None
     provider: Provider | None = None
+    # To each call of the question, in their order, and where it is in the body; None for a call
+    # that has no answer. Empty for what was not read.
+    items: list[Item | None] = field(default_factory=list)
+    places: list[int | None] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        return None not in self.places
 
     def close(self) -> None:
         if self.rest is not None:
@@ -77,24 +80,10 @@ def too_large() -> RpcRefusal:
     return RpcRefusal(TOO_LARGE, "the answer is too large: ask for less at once")
 
 
-def by_call(question: Question, body: bytes) -> list[bytes]:
-    """The answers in the order of the calls."""
-    raws = dict(zip((bytes(item.id) for item in parsed(body)), raw_items(body), strict=True))
-    return [raws[bytes(call.id)] for call in question.calls]
-
-
-def items_of(reply: Reply, provider: Provider) -> list[Item]:
-    """What has to be looked at: a small answer, a large one only if it holds an error.
-
-    One who knows no key can give none away: then the ends of a large answer tell enough.
-    """
-    body = reply.body
-    if len(body) <= SMALL_BYTES:
-        return parsed(body)
-    if not looks_whole(body):
-        raise NotJsonRpc("something that is not JSON")
-    searched = body if provider.config.secrets else body[:_ENDS_BYTES] + body[-_ENDS_BYTES:]
-    return parsed(body) if may_hold(searched, b'"error":{') else []
+def assign_answers(question: Question, reply: Reply, items: list[Item]) -> None:
+    """`items`: in the order of the body. Raise NotTheAnswers."""
+    reply.places = places_of(question, items, is_list=is_batch(reply.body))
+    reply.items = [None if place is None else items[place] for place in reply.places]
 
 
 def scrub_errors(
@@ -105,9 +94,7 @@ def scrub_errors(
     if not any(secret in body for secret in provider.config.secrets):
         return
     said = {
-        i: RpcRefusal(error.code, provider.config.scrub(error.message)).body(
-            bytes(items[i].id) or b"null"
-        )
+        i: RpcRefusal(error.code, provider.config.scrub(error.message)).body(bytes(items[i].id))
         for i, error in errors.items()
     }
     reply.body = replaced(body, said) if is_batch(body) else said[0]

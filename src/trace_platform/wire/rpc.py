@@ -33,7 +33,7 @@ class ProviderStatus(Strict):
     state: Literal[
         "ok", "limited", "down", "stalled", "runs_ahead", "contradicts", "excluded", "no_key"
     ]
-    # Why it is not ok.
+    # Why it is not ok; of one that is, what it is not asked first for.
     reason: str | None
     chain_id: int | None
     head: int | None

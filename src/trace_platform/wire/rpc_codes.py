@@ -7,6 +7,9 @@ NOT_JSON = -32700
 NOT_A_CALL = -32600
 METHOD_MISSING = -32601
 BAD_PARAMS = -32602
+# Of nodes: a contract's revert, and history that was thrown away (EIP-4444).
+REVERTED = 3
+PRUNED = 4444
 # That clients know from nodes and providers. The last two limits are HTTP's own.
 LIMITED = -32005
 LIMITS = frozenset({LIMITED, -32029, 429, 503})

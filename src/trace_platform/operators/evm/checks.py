@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count
 
 from trace_platform.domain.errors import MalformedBlock
@@ -21,7 +21,7 @@ def check_block(number: int, block: Block) -> None:
         raise MalformedBlock(f"the transactions of block {number} are out of order")
 
 
-def check_receipts(block: Block, receipts: list[Receipt]) -> None:
+def check_receipts(block: Block, receipts: Sequence[Receipt]) -> None:
     """There is one of each transaction, in order, and not all logs are missing. The block is
     checked."""
     number = quantity(block.number, "number")

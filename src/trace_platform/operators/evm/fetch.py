@@ -18,7 +18,7 @@ from itertools import chain
 import pyarrow as pa
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
+from trace_platform.domain.errors import MalformedBlock, ProvidersDisagree, RpcUnreachable
 from trace_platform.domain.evm_hex import quantity
 from trace_platform.operators.evm.checks import (
     check_block,
@@ -33,6 +33,7 @@ from trace_platform.operators.evm.payload import Block
 from trace_platform.operators.evm.rpc import AnswerTooLarge, RpcClient
 from trace_platform.operators.evm.schema import DEFAULT_TABLES, LOGS, TRACES, TRANSACTIONS
 from trace_platform.operators.evm.trace_columns import trace_columns
+from trace_platform.operators.evm_header.proofs import NO_PROOFS, Proofs, prove
 
 # Answers are turned into columns once this many rows wait: larger batches spread the fixed cost
 # of an Arrow column, and what waits is all that is held in memory.
@@ -41,7 +42,7 @@ _NO_TRANSACTIONS, _NO_LOGS, _NO_TRACES = (
     pa.RecordBatch.from_pylist([], schema) for schema in (TRANSACTIONS, LOGS, TRACES)
 )
 
-_Ask = Callable[[Sequence[int]], Answers]
+_Ask = Callable[[Node, Sequence[int]], Answers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,9 @@ class RangeFetcher:
     """Reads ranges from one node, with `in_flight` batches under way at a time, and asks for no
     more than `tables` need.
 
+    Answers that cannot be true, or do not prove what `proofs` ask for, are asked for once more of
+    `majority`: what most nodes of the pool say.
+
     Every method raises RpcUnreachable or MalformedBlock; InvalidConfig where traces are asked of a
     node that has none.
     """
@@ -70,8 +74,12 @@ class RangeFetcher:
         batch_blocks: int = 50,
         in_flight: int = 2,
         tables: Collection[str] = DEFAULT_TABLES,
+        proofs: Proofs = NO_PROOFS,
+        majority: RpcClient | None = None,
     ) -> None:
-        self._node = Node(client)
+        self._node = Node(client, provable=bool(proofs))
+        self._majority = Node(majority, provable=bool(proofs)) if majority is not None else None
+        self._proofs = proofs
         self._with_receipts = not {"transactions", "logs"}.isdisjoint(tables)
         self._with_traces = "traces" in tables
         self._chain_id = chain_id
@@ -113,8 +121,7 @@ class RangeFetcher:
         when the node does not have it: not yet, or no longer."""
         name = "0x" + block_hash.hex()
         try:
-            answers = self._node.by_hash(name)
-            return self._to_chunk(self._completed([_number(answers.blocks[0])], answers))
+            return self._to_chunk(self._true(lambda node: self._by_hash(node, name)))
         except AnswerTooLarge as error:
             raise self._too_large(name, error) from None
 
@@ -137,8 +144,8 @@ class RangeFetcher:
 
     def _question(self, by_hash: bool) -> _Ask:
         if not self._with_receipts:
-            return self._node.without_receipts
-        return self._node.by_number_then_hash if by_hash else self._node.by_number
+            return Node.without_receipts
+        return Node.by_number_then_hash if by_hash else Node.by_number
 
     def _prefetched(self, blocks: BlockRange, ask: _Ask) -> Iterator[Answers]:
         """While one answer is turned into columns the next ones are already under way."""
@@ -159,7 +166,7 @@ class RangeFetcher:
     def _fetch(self, blocks: BlockRange, ask: _Ask) -> Answers:
         numbers = range(blocks.start, blocks.end + 1)
         try:
-            return self._completed(numbers, ask(numbers))
+            return self._true(lambda node: self._completed(node, numbers, ask(node, numbers)))
         except AnswerTooLarge as error:
             if len(blocks) == 1:
                 raise self._too_large(str(blocks.start), error) from None
@@ -168,18 +175,41 @@ class RangeFetcher:
         answers += self._fetch(BlockRange(middle, blocks.end), ask)
         return answers
 
-    def _completed(self, numbers: Sequence[int], answers: Answers) -> Answers:
+    def _true(self, read: Callable[[Node], Answers]) -> Answers:
+        try:
+            return read(self._node)
+        except (MalformedBlock, ProvidersDisagree):
+            if self._majority is None:
+                raise
+        return read(self._majority)
+
+    def _by_hash(self, node: Node, block_hash: str) -> Answers:
+        answers = node.by_hash(block_hash)
+        return self._completed(node, [_number(answers.blocks[0])], answers)
+
+    def _completed(self, node: Node, numbers: Sequence[int], answers: Answers) -> Answers:
         """With traces where they are wanted, and checked."""
         for number, block in zip(numbers, answers.blocks, strict=True):
             check_block(number, block)
         if self._with_receipts:
             for block, receipts in zip(answers.blocks, answers.receipts, strict=True):
                 check_receipts(block, receipts)
+        self._prove(answers)
         if self._with_traces:
-            answers.traces = self._node.traces(numbers)
+            answers.traces = node.traces(numbers)
             for block, traces in zip(answers.blocks, answers.traces, strict=True):
                 check_traces(block, traces)
         return answers
+
+    def _prove(self, answers: Answers) -> None:
+        if not self._proofs:
+            return
+        for i, block in enumerate(answers.blocks):
+            try:
+                prove(self._proofs, block, answers.receipts[i] if self._with_receipts else None)
+            except ValueError as error:
+                number = int(block.number, 16)
+                raise MalformedBlock(f"block {number} holds a bad value: {error}") from None
 
     def _too_large(self, block: str, error: AnswerTooLarge) -> RpcUnreachable:
         return RpcUnreachable(f"{self._node.endpoint} cannot answer for block {block}: {error}")

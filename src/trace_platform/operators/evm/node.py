@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -13,6 +13,8 @@ from trace_platform.domain.errors import InvalidConfig, MalformedBlock, RpcUnrea
 from trace_platform.domain.evm_hex import data, quantity
 from trace_platform.operators.evm.payload import Block, BlockLink, Receipt, Trace
 from trace_platform.operators.evm.rpc import RpcClient, RpcFault, is_bad_params, is_missing_method
+from trace_platform.operators.evm_header.header import ProvableBlock
+from trace_platform.operators.evm_header.receipts import ProvableReceipt
 
 _RECEIPTS_PER_CALL = 200
 _ROW_BYTES = 1_024
@@ -38,7 +40,9 @@ class Answers:
     """Consecutive blocks with what belongs to each."""
 
     blocks: list[Block] = field(default_factory=list)
-    receipts: list[list[Receipt]] = field(default_factory=list)  # of each block, where asked for
+    receipts: list[Sequence[Receipt]] = field(
+        default_factory=list
+    )  # of each block, where asked for
     traces: list[list[Trace]] = field(default_factory=list)  # likewise
 
     def __iadd__(self, other: Answers) -> Answers:
@@ -70,7 +74,7 @@ class _BlockAnswer(msgspec.Struct, gc=False):
     """A block or its receipts: the JSON types differ, so one decoder takes both."""
 
     id: int | None = None
-    result: Block | list[Receipt] | None = None
+    result: Block | Sequence[Receipt] | None = None
     error: RpcFault | None = None
 
 
@@ -78,6 +82,14 @@ class _ReceiptAnswer(msgspec.Struct, gc=False):
     id: int | None = None
     result: Receipt | None = None
     error: RpcFault | None = None
+
+
+class _ProvableBlockAnswer(_BlockAnswer, gc=False):
+    result: ProvableBlock | Sequence[ProvableReceipt] | None = None
+
+
+class _ProvableReceiptAnswer(_ReceiptAnswer, gc=False):
+    result: ProvableReceipt | None = None
 
 
 class _TraceAnswer(msgspec.Struct, gc=False):
@@ -92,17 +104,30 @@ class _LinkAnswer(msgspec.Struct, gc=False):
     error: RpcFault | None = None
 
 
-_block_batch = msgspec.json.Decoder(list[_BlockAnswer] | _BlockAnswer)
-_receipt_batch = msgspec.json.Decoder(list[_ReceiptAnswer] | _ReceiptAnswer)
+_Blocks = msgspec.json.Decoder[list[_BlockAnswer] | _BlockAnswer]
+_Receipts = msgspec.json.Decoder[list[_ReceiptAnswer] | _ReceiptAnswer]
+_block_batch: _Blocks = msgspec.json.Decoder(list[_BlockAnswer] | _BlockAnswer)
+_receipt_batch: _Receipts = msgspec.json.Decoder(list[_ReceiptAnswer] | _ReceiptAnswer)
+_provable_blocks = cast(
+    _Blocks, msgspec.json.Decoder(list[_ProvableBlockAnswer] | _ProvableBlockAnswer)
+)
+_provable_receipts = cast(
+    _Receipts, msgspec.json.Decoder(list[_ProvableReceiptAnswer] | _ProvableReceiptAnswer)
+)
 _trace_batch = msgspec.json.Decoder(list[_TraceAnswer] | _TraceAnswer)
 _link_batch = msgspec.json.Decoder(list[_LinkAnswer] | _LinkAnswer)
 
 
 class Node:
-    """Learns once, for all threads, which ways of asking the node does not know."""
+    """Learns once, for all threads, which ways of asking the node does not know.
 
-    def __init__(self, client: RpcClient) -> None:
+    `provable`: blocks are ProvableBlocks, receipts ProvableReceipts.
+    """
+
+    def __init__(self, client: RpcClient, *, provable: bool = False) -> None:
         self._client = client
+        self._block_batch = _provable_blocks if provable else _block_batch
+        self._receipt_batch = _provable_receipts if provable else _receipt_batch
         self._block_receipts = True  # until the node says that it has no such method
         self._bare_hash = True  # until the node wants {"blockHash": …}
 
@@ -119,7 +144,7 @@ class Node:
                 *(("eth_getBlockByNumber", (hex(n), True)) for n in numbers),
                 *(("eth_getBlockReceipts", (hex(n),)) for n in numbers),
             ],
-            _block_batch,
+            self._block_batch,
         )
         blocks = [
             self._block(f"block {n}", a, block=n)
@@ -146,7 +171,7 @@ class Node:
         ]
         if not self._block_receipts:
             del calls[1]
-        header, *receipts = self._client.batch(calls, _block_batch)
+        header, *receipts = self._client.batch(calls, self._block_batch)
         block = self._block(f"block {block_hash}", header, block_hash=block_hash)
         if block.hash != block_hash:
             raise MalformedBlock(f"asked for block {block_hash}, got block {block.hash[:66]}")
@@ -175,7 +200,7 @@ class Node:
 
     def _blocks(self, numbers: Sequence[int]) -> list[Block]:
         calls = [("eth_getBlockByNumber", (hex(n), True)) for n in numbers]
-        answers = self._client.batch(calls, _block_batch)
+        answers = self._client.batch(calls, self._block_batch)
         return [
             self._block(f"block {n}", a, block=n) for n, a in zip(numbers, answers, strict=True)
         ]
@@ -185,7 +210,7 @@ class Node:
             return self._with_single_receipts(blocks)
         bare = self._bare_hash
         calls = [("eth_getBlockReceipts", (_hash_param(b.hash, bare),)) for b in blocks]
-        answers = self._client.batch(calls, _block_batch)
+        answers = self._client.batch(calls, self._block_batch)
         if self._lacks_block_receipts(answers):
             return self._with_single_receipts(blocks)
         if self._wants_object(answers, bare):
@@ -200,7 +225,7 @@ class Node:
 
     def _receipts_of(self, hashes: list[str]) -> Iterator[Receipt]:
         calls = [("eth_getTransactionReceipt", (h,)) for h in hashes]
-        for answer in self._client.batch(calls, _receipt_batch):
+        for answer in self._client.batch(calls, self._receipt_batch):
             if answer.error is not None:
                 raise self._client.refusal(answer.error, "eth_getTransactionReceipt")
             if answer.result is None:
@@ -232,7 +257,7 @@ class Node:
             raise MalformedBlock(f"the answer for {what} is not a block")
         return answer.result
 
-    def _receipts(self, block: Block, answer: _BlockAnswer) -> list[Receipt]:
+    def _receipts(self, block: Block, answer: _BlockAnswer) -> Sequence[Receipt]:
         if answer.error is not None:
             raise self._client.refusal(answer.error, f"the receipts of block {_shown(block)}")
         if isinstance(answer.result, Block):

@@ -6,6 +6,8 @@ garbage collector need not walk them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import field
 
@@ -37,7 +39,7 @@ class Block(msgspec.Struct, gc=False):
     state_root: str = field(name="stateRoot")
     transactions_root: str = field(name="transactionsRoot")
     receipts_root: str = field(name="receiptsRoot")
-    transactions: list[Transaction]
+    transactions: Sequence[Transaction]
     size: str | None = None
     logs_bloom: str | None = field(name="logsBloom", default=None)
     base_fee: str | None = field(name="baseFeePerGas", default=None)

@@ -333,6 +333,12 @@ class RpcClient:
         return scrubbed(text, self._secrets)
 
 
+def majority_client(endpoint: RpcEndpoint, *, timeout_s: float = 60.0) -> RpcClient | None:
+    """Asks most of the pool's nodes; None for one node, which has its own word alone."""
+    agreeing = endpoint.agreeing()
+    return RpcClient(agreeing, timeout_s=timeout_s) if agreeing != endpoint else None
+
+
 class _AnyAnswer(msgspec.Struct):
     id: int | None = None
     result: Any = None

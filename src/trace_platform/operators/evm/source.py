@@ -37,8 +37,9 @@ from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.evm.fetch import RangeFetcher
 from trace_platform.operators.evm.partitions import partitions
-from trace_platform.operators.evm.rpc import RpcClient
+from trace_platform.operators.evm.rpc import RpcClient, majority_client
 from trace_platform.operators.evm.schema import TABLES
+from trace_platform.operators.evm_header.proofs import Proofs
 
 _registering = threading.Lock()
 
@@ -140,19 +141,23 @@ class EvmReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _Blocks):  # Spark asks for None when there are no partitions
             return
-        client = RpcClient(self._endpoint)
+        client, majority = RpcClient(self._endpoint), majority_client(self._endpoint)
         fetcher = RangeFetcher(
             client,
             partition.chain_id,
             batch_blocks=self._options.batch_blocks,
             in_flight=self._options.in_flight,
             tables=[self._options.table],
+            proofs=Proofs.of(partition.chain_id, None, None),
+            majority=majority,
         )
         try:
             for chunk in fetcher.chunks(partition.blocks):
                 yield getattr(chunk, self._options.table)
         finally:
             client.close()
+            if majority is not None:
+                majority.close()
 
 
 def _narrowed(options: _Options, asked: Filter) -> _Options:

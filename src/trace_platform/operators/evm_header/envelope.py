@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 from msgspec import field
 
 from trace_platform.domain.evm_encoding import Item, encoded
 from trace_platform.domain.evm_hex import data, quantity
-from trace_platform.operators.evm_header.trie import list_root
+from trace_platform.operators.evm.payload import Transaction
 
 
 class AccessEntry(msgspec.Struct, gc=False):
@@ -26,44 +26,29 @@ class Authorization(msgspec.Struct, gc=False):
     s: str
 
 
-class SignedTransaction(msgspec.Struct, gc=False):
-    hash: str
-    nonce: str
-    value: str
-    input: str
-    gas: str
-    to: str | None = None
-    kind: str = field(name="type", default="0x0")
-    # Some chains have transactions that nobody signed: without these, or with zeros.
-    v: str | None = None
+class SignedTransaction(Transaction, gc=False, kw_only=True):
+    """With what its hash is made of, besides the columns."""
+
     r: str | None = None
     s: str | None = None
+    v: str | None = None
     y_parity: str | None = field(name="yParity", default=None)
     chain_id: str | None = field(name="chainId", default=None)
-    gas_price: str | None = field(name="gasPrice", default=None)
-    max_priority_fee: str | None = field(name="maxPriorityFeePerGas", default=None)
-    max_fee: str | None = field(name="maxFeePerGas", default=None)
     access_list: list[AccessEntry] | None = field(name="accessList", default=None)
     max_blob_fee: str | None = field(name="maxFeePerBlobGas", default=None)
     blob_hashes: list[str] | None = field(name="blobVersionedHashes", default=None)
     authorizations: list[Authorization] | None = field(name="authorizationList", default=None)
 
 
-class NotEthereums(Exception):
-    """A transaction that Ethereum does not have: nothing can be said of the root that it is in."""
-
-
-def transactions_root(transactions: Sequence[SignedTransaction]) -> bytes:
-    """Raise NotEthereums, or ValueError for a field that is missing or no hex."""
-    return list_root([envelope(transaction) for transaction in transactions])
+class UnknownKind(Exception):
+    """A transaction of a type that this code does not know: nothing can be said of its root."""
 
 
 def envelope(transaction: SignedTransaction) -> bytes:
+    """Raise UnknownKind, or ValueError for a field that is missing or no hex."""
     kind = quantity(transaction.kind, "type")
     if kind not in _BODIES:
-        raise NotEthereums(f"a transaction is of type {kind:#x}")
-    if not any(_number(each) for each in (transaction.r, transaction.s) if each is not None):
-        raise NotEthereums("nobody signed a transaction")
+        raise UnknownKind(f"type {kind:#x}")
     body = encoded(_BODIES[kind](transaction))
     return bytes([kind]) + body if kind else body
 
@@ -107,7 +92,7 @@ def _capped(t: SignedTransaction) -> list[Item]:
 
 
 def _call(t: SignedTransaction) -> list[Item]:
-    return [_number(t.gas), _data("0x" if t.to is None else t.to), _number(t.value), _data(t.input)]
+    return [_number(t.gas), _data(t.to or "0x"), _number(t.value), _data(t.input)]
 
 
 def _access(t: SignedTransaction) -> list[Item]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Sequence
+
 from msgspec import field
 
 from trace_platform.domain.evm_encoding import Item, encoded, keccak256
 from trace_platform.domain.evm_hex import data, quantity
+from trace_platform.operators.evm.payload import Block
 from trace_platform.operators.evm_header.envelope import SignedTransaction
 
 # In the order in which they are hashed; a number where True.
@@ -27,40 +29,28 @@ _SINCE = (
 )
 
 
-class Header(msgspec.Struct, gc=False):
-    """`transactions` are hashes, or whole where they were asked for."""
+class ProvableBlock(Block, gc=False, kw_only=True):
+    """A block with what its hash is made of, besides the columns."""
 
-    hash: str
-    parent_hash: str = field(name="parentHash")
     uncles_hash: str = field(name="sha3Uncles")
-    miner: str
-    state_root: str = field(name="stateRoot")
-    transactions_root: str = field(name="transactionsRoot")
-    receipts_root: str = field(name="receiptsRoot")
-    logs_bloom: str = field(name="logsBloom")
     difficulty: str
-    number: str
-    gas_limit: str = field(name="gasLimit")
-    gas_used: str = field(name="gasUsed")
-    timestamp: str
-    extra_data: str = field(name="extraData")
     mix_hash: str = field(name="mixHash")
     nonce: str
-    transactions: list[SignedTransaction | str]
-    base_fee: str | None = field(name="baseFeePerGas", default=None)
-    withdrawals_root: str | None = field(name="withdrawalsRoot", default=None)
-    blob_gas_used: str | None = field(name="blobGasUsed", default=None)
-    excess_blob_gas: str | None = field(name="excessBlobGas", default=None)
+    transactions: Sequence[SignedTransaction]
     parent_beacon_root: str | None = field(name="parentBeaconBlockRoot", default=None)
     requests_hash: str | None = field(name="requestsHash", default=None)
 
 
-def header_hash(header: Header) -> bytes:
+def header_hash(header: ProvableBlock) -> bytes:
     """Raise ValueError for text that is not hex."""
-    told = [(name, getattr(header, name), is_number) for name, is_number in (*_ALWAYS, *_SINCE)]
-    fields: list[Item] = [
-        quantity(text, name) if is_number else data(text, name)
-        for name, text, is_number in told
-        if text is not None
-    ]
-    return keccak256(encoded(fields))
+    always = [_item(header, name, is_number) for name, is_number in _ALWAYS]
+    since = [each for each in _SINCE if getattr(header, each[0]) is not None]
+    later = [_item(header, name, is_number) for name, is_number in since]
+    return keccak256(encoded([*always, *later]))
+
+
+def _item(header: ProvableBlock, name: str, is_number: bool) -> Item:
+    said = getattr(header, name)
+    if said is None:
+        raise ValueError(f"{name} is missing in a header")
+    return quantity(said, name) if is_number else data(said, name)

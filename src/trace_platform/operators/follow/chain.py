@@ -11,6 +11,7 @@ from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
 from trace_platform.operators.evm.node import Header
 from trace_platform.operators.evm.rpc import AnswerTooLarge, RpcClient
+from trace_platform.operators.evm_header.proofs import Proofs
 from trace_platform.operators.follow.alongside import Alongside
 
 T = TypeVar("T")
@@ -32,6 +33,7 @@ class Chain:
         batch_blocks: int,
         in_flight: int,
         timeout_s: float,
+        proofs: Proofs,
     ) -> None:
         self._chain_id = chain_id
         self._alongside = alongside
@@ -40,7 +42,12 @@ class Chain:
             for asked in (endpoint, endpoint.agreeing())
         )
         self._fetcher = RangeFetcher(
-            self._client, chain_id, batch_blocks=batch_blocks, in_flight=in_flight
+            self._client,
+            chain_id,
+            batch_blocks=batch_blocks,
+            in_flight=in_flight,
+            proofs=proofs,
+            majority=self._agreeing if endpoint.agreeing() != endpoint else None,
         )
         self._majority = RangeFetcher(self._agreeing, chain_id, batch_blocks=batch_blocks)
 
