@@ -242,10 +242,13 @@ async def test_what_one_of_its_tasks_says_is_invalid_is_no_more_urgent(plane: Co
         "end": 19,
         "reason": "rewritten",
     }
-    await plane.complete(claimed, invalidations=[rewritten])
+    outputs = [stage(plane.me.store, claimed, 0, 0, 9)]
+    await plane.complete(claimed, outputs=outputs, invalidations=[rewritten])
     await route_invalidations(plane.me.state)
     await plane.settle()
-    (task,) = plane.sql("SELECT priority FROM tasks WHERE status = 'Queued'")
+    (task,) = plane.sql(
+        "SELECT priority FROM tasks WHERE status = 'Queued' AND inputs->0->>'start' = '10'"
+    )
     assert task["priority"] == LOW
 
 
