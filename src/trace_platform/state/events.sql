@@ -114,7 +114,11 @@ WITH fresh AS (
       FROM due
       JOIN subscriptions s ON s.dataset_version = due.dataset_version
                           AND CASE WHEN due.owed_to IS NULL THEN NOT s.held
-                                   ELSE s.generation_id = due.owed_to END
+                                   ELSE s.generation_id = due.owed_to
+                                        -- Before its turn in a build; then it is owed once more.
+                                        AND s.generation_id <> ALL(ARRAY(
+                                            SELECT unnest(waiting) FROM deploys
+                                             WHERE status = 'Building')) END
       JOIN jobs j ON j.id = s.job_id
       LEFT JOIN job_pressure p ON p.job_id = j.id
      -- A cursor is no partition.

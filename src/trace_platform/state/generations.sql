@@ -179,10 +179,13 @@ DELETE FROM task_inputs
                               WHERE org_id = :org_id AND dag_name = :dag_name);
 
 -- name: readers_elsewhere
--- The generations of other DAGs that read these datasets.
+-- The generations of other DAGs that read these datasets. One whose turn in a build has not come is
+-- given what its inputs hold when it does: what it only reads is not there yet.
 SELECT DISTINCT s.generation_id
   FROM subscriptions s JOIN generations g ON g.id = s.generation_id
- WHERE s.org_id = :org_id AND s.dataset_uuid = ANY(:dataset_uuids) AND g.dag_name <> :dag_name;
+ WHERE s.org_id = :org_id AND s.dataset_uuid = ANY(:dataset_uuids) AND g.dag_name <> :dag_name
+   AND NOT EXISTS (SELECT FROM deploys d
+                    WHERE d.status = 'Building' AND s.generation_id = ANY(d.waiting));
 
 -- name: redo_outlived!
 -- What these generations made of versions that gave way, and of which the version that is current now
