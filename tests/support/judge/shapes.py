@@ -29,6 +29,8 @@ class JobShape:
     reads: str = SOURCE
     operator: Literal["content", "range_splitter"] = "content"
     fields: Fields = ()
+    # A dataset of another DAG whose content it takes, and which does not wake it.
+    only_reads: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Shape:
         return [
             (dag.name, job.name)
             for dag, job in self.jobs
-            if job.operator == "content" and announced(dag, job.reads)
+            if job.operator == "content" and not job.only_reads and announced(dag, job.reads)
         ]
 
     @property
@@ -139,6 +141,21 @@ _SHAPES = (
         _one(*(_with(job, _strategy("PerPartition")) for job in (_A, _B))),
     ),
     Shape("G", "always_on source that writes files -> a", _one(_A, source="writer")),
+    Shape(
+        "H",
+        "p: source -> a; r: split reads p_a -> decode, which only reads p_a",
+        (
+            *_one(_A),
+            DagShape(
+                "r",
+                (
+                    JobShape("split", "@p_a", "range_splitter"),
+                    JobShape("decode", "split", only_reads="@p_a"),
+                ),
+                "none",
+            ),
+        ),
+    ),
 )  # fmt: skip
 SHAPES = {shape.name: shape for shape in _SHAPES}
 
@@ -203,23 +220,29 @@ def _source(definition: Definition) -> Iterator[dict[str, Any]]:
 
 
 def _job(definition: Definition, job: JobShape) -> dict[str, Any]:
-    foreign = job.reads.startswith("@")
+    inputs: list[dict[str, Any]] = [{"from": _from(job.reads)}]
+    if job.only_reads:
+        inputs.append({"from": _from(job.only_reads), "trigger": False})
     return {
         "name": job.name,
         "activation": "reactive",
         "runtime": "ecs_platform",
         "operator": job.operator,
-        "inputs": [{"from": {"dataset": job.reads[1:]} if foreign else {"job": job.reads}}],
+        "inputs": inputs,
         "config": _config(definition, job),
         **_plain(job.fields),
     }
+
+
+def _from(name: str) -> dict[str, str]:
+    return {"dataset": name[1:]} if name.startswith("@") else {"job": name}
 
 
 def _config(definition: Definition, job: JobShape) -> dict[str, Any]:
     revision = definition.revision(job.name)
     if job.operator == "range_splitter":
         return {"chunk_blocks": _PIECES[revision]}
-    reads = "world" if announced(definition.dag, job.reads) else "files"
+    reads = "world" if announced(definition.dag, job.only_reads or job.reads) else "files"
     return {"job": job.name, "revision": revision, "reads": reads}
 
 
