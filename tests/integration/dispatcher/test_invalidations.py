@@ -600,6 +600,33 @@ async def test_a_table_that_is_replaced_invalidates_what_follows_and_one_that_gr
     assert work(await take(plane)) == ([("below", *span(decode))] if cascades else [])
 
 
+async def test_a_table_of_files_that_were_made_anew_invalidates_what_follows(
+    plane: ControlPlane,
+) -> None:
+    """Its cursor is where it was: that would tell nobody."""
+    await plane.deploy(TABLE.replace("STRATEGY", "update_strategy: replace"))
+
+    async def ran() -> list[str]:
+        names: list[str] = []
+        while True:
+            await route(plane)
+            claims = await take(plane)
+            if not claims:
+                return sorted(names)
+            for claimed in claims:
+                outputs = [stage(plane.me.store, claimed, 0, 0, 9)]
+                if claimed.task.job.name in ("decode", "below"):
+                    outputs = [table(claimed, 9)]
+                await plane.complete(claimed, outputs=outputs)
+                names.append(claimed.task.job.name)
+
+    await plane.trigger(0, 9, "flow", "request")
+    assert await ran() == ["below", "count", "decode", "ingest"]
+    await say(plane, "flow.ingest", 0, 9)
+    assert await ran() == ["below", "count", "decode", "ingest"]
+    assert {state for state, _, _ in await states(plane)} == {"processed"}
+
+
 def table(claimed: Claimed, cursor: int) -> dict[str, Any]:
     target = claimed.task.outputs[0]
     return {
