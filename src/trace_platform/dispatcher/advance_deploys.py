@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from trace_platform.dispatcher.build_stage import build_stage
+from trace_platform.dispatcher.build_stage import build_stage, unfinished
 from trace_platform.dispatcher.cut_over import cut_over
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
@@ -19,7 +19,7 @@ async def advance_deploys(state: Database) -> int:
     """How many ended. Safe in several dispatchers at once."""
     async with state.transaction() as tx:
         underway = await deploys.building(tx)
-        looks = [(d, await generations.unfinished(tx, d["building"])) for d in underway]
+        looks = [(deploy, await unfinished(tx, deploy)) for deploy in underway]
     ended = 0
     for deploy, left in looks:
         if left.done or left.failed:
@@ -35,7 +35,7 @@ async def _end(state: Database, deploy: Row) -> int:
         if held is None:
             return 0
         # Looked at again: nothing is routed now, so nothing can come of what is done.
-        left = await generations.unfinished(tx, deploy["building"])
+        left = await unfinished(tx, held)
         if left.failed:
             error = await _reason(tx, left)
             await give_up(tx, deploy, "Failed", error)

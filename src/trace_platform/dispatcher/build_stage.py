@@ -13,6 +13,7 @@ from uuid import UUID
 
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import deploys, generations
+from trace_platform.state.generations import Unfinished
 
 
 async def build_stage(tx: Tx, deploy: Row, waiting: Sequence[UUID]) -> list[UUID]:
@@ -25,8 +26,17 @@ async def build_stage(tx: Tx, deploy: Row, waiting: Sequence[UUID]) -> list[UUID
         await deploys.set_waiting(tx, deploy["id"], later)
         await generations.subscribe(tx, deploy["org_id"])
     ready = [each for each in waiting if turns[each] == now]
+    # Of generations that an earlier version had, and this one has again.
+    await generations.revive_tasks(tx, ready)
     await generations.owe_missing(tx, ready, deploy["id"])
+    await generations.redo_outlived(tx, ready)
     return later
+
+
+async def unfinished(tx: Tx, deploy: Row) -> Unfinished:
+    """What is left to do of those whose turn has come."""
+    begun = [each for each in deploy["building"] if each not in deploy["waiting"]]
+    return await generations.unfinished(tx, begun)
 
 
 def _turns(generation_ids: Sequence[UUID], edges: Sequence[Row]) -> dict[UUID, int]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 from trace_platform.dispatcher.adopt_generations import adopt_generations
-from trace_platform.dispatcher.build_stage import build_stage
+from trace_platform.dispatcher.build_stage import build_stage, unfinished
 from trace_platform.dispatcher.check_dag import BUILT_IN
 from trace_platform.dispatcher.cut_over import cut_over
 from trace_platform.dispatcher.find_change import publish_metadata
@@ -163,8 +163,6 @@ async def _begin(tx: Tx, org_id: UUID, dag_name: str, active: UUID | None, versi
     deploy_id = await deploys.begin(
         tx, org_id, dag_name, "deploy", active, version, "Building", building
     )
-    # Of generations that an earlier version had, and this one has again.
-    await generations.revive_tasks(tx, building)
     await generations.subscribe(tx, org_id)
     # With no version before it there is nothing that could be seen half-built.
     if active is None:
@@ -182,8 +180,8 @@ async def _is_built(tx: Tx, org_id: UUID, deploy_id: UUID) -> bool:
     done = True
     while waiting and done:
         waiting = await build_stage(tx, deploy, waiting)
-        done = (await generations.unfinished(tx, deploy["building"])).done
         deploy = await _found(tx, org_id, deploy_id)
+        done = (await unfinished(tx, deploy)).done
     return done
 
 

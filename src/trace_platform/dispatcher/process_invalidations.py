@@ -36,11 +36,13 @@ def does_again(task: Row) -> bool:
 
 def cascade_rows(task: Row, tables: Sequence[OutputCommit]) -> Iterator[dict[str, Any]]:
     """What a task that replaced a part of a table thereby says of it. Files need none: their new
-    materialisation is an event. What is appended replaces nothing."""
+    materialisation is an event; the cursor of a table is where it was. What is appended replaces
+    nothing, and of an input that is all of a dataset nobody knows which part it was."""
     if task["update_strategy"] == "append":
         return
     for given in task["inputs"]:
-        if given.get("invalidation") is None:
+        again = given.get("invalidation") is not None or given.get("replaces")
+        if not again or given.get("partition_key") is None:
             continue
         for table in tables:
             yield attempt_row(task, _same_part(given, table), remade=True)
@@ -54,8 +56,14 @@ def _same_part(given: dict[str, Any], table: OutputCommit) -> Invalidation:
         partition_key=given.get("partition_key"),
         start=given.get("start"),
         end=given.get("end"),
-        reason=f"what it is made of was invalid ({given['invalidation']})",
+        reason=_reason(given),
     )
+
+
+def _reason(given: dict[str, Any]) -> str:
+    if (invalidation := given.get("invalidation")) is not None:
+        return f"what it is made of was invalid ({invalidation})"
+    return "what it is made of was replaced"
 
 
 async def close_invalidations(state: Database, limit: int = 1_000) -> int:

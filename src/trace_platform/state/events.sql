@@ -2,25 +2,55 @@
 -- Recorded once per identity; what is new is owed to the router, in chunks that route quickly. Each
 -- takes the next position of its generation, whose lock is kept until this is committed. An identity
 -- that was there before leaves a position that nobody has. What is done again is said again, once by
--- each task, though no partition stands for it.
-WITH given AS MATERIALIZED (
+-- each task, though no partition stands for it. So is a range that was said before, by a job that was
+-- woken by another version of an input meanwhile: who reads on may have read that one in the range.
+WITH said AS MATERIALIZED (
+    SELECT e.*, e.task_id IS NOT NULL AND e.partition_key IS NOT NULL
+                AND coalesce(e.materialisation, e.repeat, e.invalidation) IS NULL AS announced
+      FROM ROWS FROM (jsonb_to_recordset(:events) AS (
+           org_id uuid, dataset_uuid uuid, dataset_version uuid, cursor bigint,
+           partition_key text, "start" bigint, "end" bigint, materialisation uuid,
+           task_id uuid, attempt integer, priority smallint, invalidation uuid, repeat uuid,
+           replaces boolean))
+           WITH ORDINALITY AS e (
+           org_id, dataset_uuid, dataset_version, cursor, partition_key, "start", "end",
+           materialisation, task_id, attempt, priority, invalidation, repeat, replaces, n)
+), rewoken AS MATERIALIZED (
+    SELECT v.version FROM dataset_versions v
+     WHERE v.version IN (SELECT dataset_version FROM said WHERE announced)
+       AND EXISTS (SELECT FROM generation_inputs g
+                    WHERE g.generation_id = v.generation_id
+                      AND NOT EXISTS (SELECT FROM subscriptions s
+                                       WHERE s.generation_id = g.generation_id
+                                         AND s.dataset_version = g.dataset_version))
+), again AS MATERIALIZED (
+    -- Short ranges and long ones by their own indexes.
+    SELECT a.n FROM said a
+     WHERE a.announced AND a.dataset_version IN (SELECT version FROM rewoken)
+       AND (EXISTS (SELECT FROM events b
+                     WHERE b.dataset_version = a.dataset_version AND b.range_start <= a."end"
+                       AND b.range_end BETWEEN a."start" AND a."end" + 10000
+                       AND b.range_end - b.range_start < 10000
+                       AND b.producer_task_id IS DISTINCT FROM a.task_id)
+            OR EXISTS (SELECT FROM events b
+                        WHERE b.dataset_version = a.dataset_version AND b.range_start <= a."end"
+                          AND b.range_end >= a."start" AND b.range_end - b.range_start >= 10000
+                          AND b.producer_task_id IS DISTINCT FROM a.task_id)
+            OR EXISTS (SELECT FROM events b
+                        WHERE b.dataset_version = a.dataset_version AND b.materialisation IS NULL
+                          AND b.partition_key = a.partition_key
+                          AND b.producer_task_id IS DISTINCT FROM a.task_id))
+), given AS MATERIALIZED (
     SELECT DISTINCT ON (dataset_version, identity) *
       FROM (SELECT e.*, CASE
                      WHEN e.invalidation IS NOT NULL THEN 'invalidation:' || e.invalidation
                      WHEN e.cursor IS NOT NULL THEN 'cursor:' || e.cursor
-                     WHEN coalesce(e.materialisation, e.repeat) IS NOT NULL
+                     WHEN coalesce(e.materialisation, e.repeats) IS NOT NULL
                          THEN 'partition:' || e.partition_key || '@'
-                              || coalesce(e.materialisation, e.repeat)
+                              || coalesce(e.materialisation, e.repeats)
                      ELSE 'partition:' || e.partition_key END AS identity
-              FROM ROWS FROM (jsonb_to_recordset(:events) AS (
-                   org_id uuid, dataset_uuid uuid, dataset_version uuid, cursor bigint,
-                   partition_key text, "start" bigint, "end" bigint, materialisation uuid,
-                   task_id uuid, attempt integer, priority smallint, invalidation uuid, repeat uuid,
-                   replaces boolean))
-                   WITH ORDINALITY AS e (
-                   org_id, dataset_uuid, dataset_version, cursor, partition_key, "start", "end",
-                   materialisation, task_id, attempt, priority, invalidation, repeat, replaces,
-                   n)) named
+              FROM (SELECT *, CASE WHEN n IN (SELECT n FROM again) THEN task_id
+                                   ELSE repeat END AS repeats FROM said) e) named
      ORDER BY dataset_version, identity, n
 ), locked AS MATERIALIZED (
     SELECT version, position FROM dataset_versions
@@ -31,7 +61,7 @@ WITH given AS MATERIALIZED (
                         materialisation, invalidation_id, replaces, position)
     SELECT g.org_id, g.dataset_uuid, g.dataset_version, g.identity, g.cursor, g.partition_key,
            g."start", g."end", g.task_id, g.attempt, g.priority, g.materialisation, g.invalidation,
-           coalesce(g.replaces, g.invalidation IS NOT NULL OR g.repeat IS NOT NULL),
+           coalesce(g.replaces, g.invalidation IS NOT NULL OR g.repeats IS NOT NULL),
            l.position + row_number() OVER (PARTITION BY g.dataset_version ORDER BY g.n)
       FROM given g JOIN locked l ON l.version = g.dataset_version ORDER BY g.n
         ON CONFLICT (dataset_version, identity) DO NOTHING
@@ -114,7 +144,11 @@ WITH fresh AS (
       FROM due
       JOIN subscriptions s ON s.dataset_version = due.dataset_version
                           AND CASE WHEN due.owed_to IS NULL THEN NOT s.held
-                                   ELSE s.generation_id = due.owed_to END
+                                   ELSE s.generation_id = due.owed_to
+                                        -- Before its turn in a build; then it is owed once more.
+                                        AND s.generation_id <> ALL(ARRAY(
+                                            SELECT unnest(waiting) FROM deploys
+                                             WHERE status = 'Building')) END
       JOIN jobs j ON j.id = s.job_id
       LEFT JOIN job_pressure p ON p.job_id = j.id
      -- A cursor is no partition.

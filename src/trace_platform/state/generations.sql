@@ -179,17 +179,36 @@ DELETE FROM task_inputs
                               WHERE org_id = :org_id AND dag_name = :dag_name);
 
 -- name: readers_elsewhere
--- The generations of other DAGs that read these datasets.
+-- The generations of other DAGs that read these datasets. One whose turn in a build has not come is
+-- given what its inputs hold when it does: what it only reads is not there yet.
 SELECT DISTINCT s.generation_id
   FROM subscriptions s JOIN generations g ON g.id = s.generation_id
- WHERE s.org_id = :org_id AND s.dataset_uuid = ANY(:dataset_uuids) AND g.dag_name <> :dag_name;
+ WHERE s.org_id = :org_id AND s.dataset_uuid = ANY(:dataset_uuids) AND g.dag_name <> :dag_name
+   AND NOT EXISTS (SELECT FROM deploys d
+                    WHERE d.status = 'Building' AND s.generation_id = ANY(d.waiting));
 
 -- name: redo_outlived!
 -- What these generations made of versions that gave way, and of which the version that is current now
 -- holds nothing, is invalid: they read it again, and find that it is gone. Ranges that are only
 -- announced are left alone: whoever reads them would find them all the same. A partition from before
--- anybody wrote down what it was made of may be of a version that gave way.
-WITH read AS MATERIALIZED (
+-- anybody wrote down what it was made of may be of a version that gave way. Of an output without
+-- partitions, which is a table or only announced, what its job was given says what it passed on.
+WITH given AS MATERIALIZED (
+    SELECT g.generation_id, e.dataset_uuid, e.dataset_version AS version, e.range_start, e.range_end,
+           e.partition_key
+      FROM generation_inputs g
+      JOIN events e ON e.dataset_version = g.dataset_version
+      JOIN task_inputs i ON i.event_id = e.id AND i.generation_id = g.generation_id
+     WHERE g.generation_id = ANY(:generation_ids)
+       AND e.partition_key IS NOT NULL AND e.invalidation_id IS NULL
+       AND NOT EXISTS (SELECT FROM subscriptions s
+                        WHERE s.generation_id = g.generation_id
+                          AND s.dataset_version = g.dataset_version)
+       AND EXISTS (SELECT FROM dataset_versions o
+                    WHERE o.generation_id = g.generation_id
+                      AND NOT EXISTS (SELECT FROM partition_versions p
+                                       WHERE p.dataset_version = o.version))
+), read AS MATERIALIZED (
     SELECT s.generation_id, s.job_id, s.input_index, s.dataset_uuid, s.dataset_version, s.filter,
            r."start", r."end", r.key
       FROM subscriptions s
@@ -203,6 +222,18 @@ WITH read AS MATERIALIZED (
                     WHERE v.version = r.version
                       AND (v.location IS NOT NULL OR EXISTS (
                            SELECT FROM partition_versions x WHERE x.dataset_version = v.version)))
+    UNION ALL
+    SELECT s.generation_id, s.job_id, s.input_index, s.dataset_uuid, s.dataset_version, s.filter,
+           g.range_start, g.range_end, CASE WHEN g.range_start IS NULL THEN g.partition_key END
+      FROM given g
+      JOIN subscriptions s ON s.generation_id = g.generation_id
+                          -- Under a name that moved it may be another dataset.
+                          AND (s.dataset_uuid = g.dataset_uuid
+                               OR (SELECT count(*) FROM subscriptions n
+                                    WHERE n.generation_id = s.generation_id) = 1)
+     WHERE g.version IN (SELECT v.version FROM dataset_versions v
+                          WHERE v.location IS NOT NULL OR EXISTS (
+                                SELECT FROM partition_versions x WHERE x.dataset_version = v.version))
     UNION ALL
     SELECT s.generation_id, s.job_id, s.input_index, s.dataset_uuid, s.dataset_version, s.filter,
            p.range_start, p.range_end, CASE WHEN p.range_start IS NULL THEN p.partition_key END

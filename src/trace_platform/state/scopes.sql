@@ -1,6 +1,7 @@
 -- name: overlapping
 -- What a generation reads of a range now: the current partitions of its inputs, and of the updates
--- that no partition stands for the last of each key. What was said to be invalid is no scope.
+-- that no partition stands for the last of each key. What was said to be invalid is no scope. What is
+-- not routed yet is there all the same: whoever reads the range finds it.
 WITH read AS MATERIALIZED (
     SELECT DISTINCT dataset_version, dataset_uuid FROM subscriptions
      WHERE generation_id = :generation_id
@@ -22,14 +23,13 @@ SELECT DISTINCT ON (r.dataset_version, e.partition_key)
                WHERE dataset_version = r.dataset_version AND superseded_at IS NULL
                  AND range_start <= :start
                ORDER BY range_start DESC LIMIT 1), :start)
-          AND e.routed_at IS NOT NULL
        UNION ALL
        SELECT e.id, e.partition_key, e.range_start, e.range_end, 0, 0, 1
          FROM events e
         WHERE e.dataset_version = r.dataset_version AND e.materialisation IS NULL
           AND e.partition_key IS NOT NULL
           AND e.range_start <= :end AND e.range_end >= :start
-          AND e.invalidation_id IS NULL AND e.routed_at IS NOT NULL) e
+          AND e.invalidation_id IS NULL) e
  ORDER BY r.dataset_version, e.partition_key, e.place, e.id DESC;
 
 -- name: of_partition
@@ -48,19 +48,19 @@ SELECT DISTINCT ON (r.dataset_version)
          JOIN events e ON e.dataset_version = p.dataset_version
                       AND e.identity = 'partition:' || p.partition_key || '@' || p.id
         WHERE p.dataset_version = r.dataset_version AND p.superseded_at IS NULL
-          AND p.partition_key = :partition_key AND e.routed_at IS NOT NULL
+          AND p.partition_key = :partition_key
        UNION ALL
        SELECT e.id, e.partition_key, e.range_start, e.range_end, 0, 0, 1
          FROM events e
         WHERE e.dataset_version = r.dataset_version AND e.materialisation IS NULL
           AND e.partition_key IS NOT NULL
           AND e.partition_key = :partition_key
-          AND e.invalidation_id IS NULL AND e.routed_at IS NOT NULL) e
+          AND e.invalidation_id IS NULL) e
  ORDER BY r.dataset_version, e.place, e.id DESC;
 
 -- name: states
 -- How far a generation is with each of these inputs. Of a task that is forgotten the memo says
--- whether it completed: what nobody knows of is due.
+-- whether it completed: what nobody knows of is due. What is not routed yet will have its task.
 SELECT e.id AS event_id,
        CASE WHEN EXISTS (
                 SELECT FROM data_invalidations d
@@ -71,6 +71,7 @@ SELECT e.id AS event_id,
                    AND (d.range_start <= e.range_end AND d.range_end >= e.range_start
                         OR d.partition_key = e.partition_key)) THEN 'due'
             WHEN i.done THEN 'done'
+            WHEN i.event_id IS NULL AND e.routed_at IS NULL THEN 'under_way'
             ELSE coalesce((
                 SELECT CASE WHEN bool_or(t.status IN ('Failed', 'Canceled')
                                          AND t.next_retry_at IS NULL) THEN 'due'
@@ -92,12 +93,13 @@ SELECT set_config('enable_hashjoin', :allowed, true);
 -- name: redo
 -- Tasks that work through these inputs once more, announced like any others. A job that takes its
 -- inputs together has one task for them. The memo points at them: they are what tells from now on
--- whether the generation is up to date.
+-- whether the generation is up to date. Of an input that is not routed yet it says nothing: the router
+-- gives that a task of its own, which stays when these are canceled.
 WITH given AS MATERIALIZED (
     SELECT DISTINCT ON (e.id) e.id AS event_id, s.generation_id, j.id AS job_id, j.org_id,
            greatest(j.priority, :rank) AS priority, j.runtime, j.pressure_mode,
            e.dataset_version || ':' || e.identity || :suffix AS dedupe_key,
-           j.execution_strategy IS NOT DISTINCT FROM 'Bulk' AS together,
+           j.execution_strategy IS NOT DISTINCT FROM 'Bulk' AS together, e.routed_at,
            jsonb_strip_nulls(jsonb_build_object(
                'input_index', s.input_index, 'dataset_uuid', e.dataset_uuid,
                'dataset_version', e.dataset_version, 'cursor', e.cursor,
@@ -145,6 +147,7 @@ WITH given AS MATERIALIZED (
     INSERT INTO task_inputs (event_id, generation_id, task_id)
     SELECT p.event_id, p.generation_id, m.id
       FROM pieces p JOIN made m ON m.dedupe_key = p.piece_key
+     WHERE p.routed_at IS NOT NULL
      ORDER BY p.event_id
         ON CONFLICT (event_id, generation_id) DO UPDATE
        SET task_id = excluded.task_id, done = false

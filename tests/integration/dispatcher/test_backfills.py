@@ -207,6 +207,22 @@ async def test_forced_it_goes_through_all_inputs_and_what_follows_is_done_again(
     assert (found.status, found.done, found.total, found.failed) == ("Completed", 2, 2, 0)
 
 
+async def test_an_input_that_is_not_routed_yet_is_gone_through_and_keeps_its_own_task(
+    plane: ControlPlane,
+) -> None:
+    await filled(plane, 1)
+    await plane.trigger(10, 19, "flow", "request")
+    await plane.settle()
+    (ingest,) = await take(plane)
+    await commit(plane, ingest)
+    planned = await plan(plane, "decode", 0, 19)
+    assert (planned.inputs, planned.up_to_date, planned.under_way, planned.due) == (2, 1, 1, 0)
+    backfill_id = await start(plane, "decode", 0, 19, force=True)
+    assert (await show(plane, backfill_id)).total == 2
+    await steer(plane, backfill_id, "cancel")
+    assert ("decode", 10, 19) in await run_all(plane)
+
+
 async def test_what_is_up_to_date_is_skipped_and_nothing_left_is_no_backfill(
     plane: ControlPlane,
 ) -> None:

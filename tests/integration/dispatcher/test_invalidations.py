@@ -21,6 +21,7 @@ from trace_platform.dispatcher.invalidate import NOTHING_UPSTREAM, invalidate
 from trace_platform.dispatcher.list_invalidations import list_invalidations
 from trace_platform.dispatcher.process_invalidations import close_invalidations
 from trace_platform.dispatcher.record_events import record_events
+from trace_platform.dispatcher.requeue_failed import requeue_failed
 from trace_platform.dispatcher.retry_task import retry_task
 from trace_platform.dispatcher.roll_back import roll_back
 from trace_platform.dispatcher.route_invalidations import route_invalidations
@@ -179,6 +180,41 @@ async def test_a_part_that_nothing_upstream_holds_is_processed_and_says_so(
     (only,) = found.invalidations
     assert (only.state, only.note) == ("processed", NOTHING_UPSTREAM)
     assert await take(plane) == []
+
+
+async def test_a_part_whose_input_is_not_routed_yet_is_made_anew(plane: ControlPlane) -> None:
+    """Its producer has read what waits to be routed: nothing but the invalidation would have it
+    read that again."""
+    await plane.deploy(DAG)
+    await plane.trigger(0, 9, "flow", "request")
+    await plane.settle()
+    (ingest,) = await take(plane)
+    await commit(plane, ingest)
+    await plane.settle()
+    await say(plane, "flow.request", 0, 9)
+    await route(plane)
+    claims = {claimed.task.job.name: claimed for claimed in await take(plane)}
+    await plane.complete(claims["decode"], status="Failed", error_code="x", interrupted=True)
+    await commit(plane, claims["ingest"])
+    await requeue_failed(plane.me.state)
+    (decode,) = await take(plane)
+    await commit(plane, decode)
+    answer = await say(plane, "flow.decode", 0, 9)
+    assert (answer.jobs, answer.note) == (["flow.decode"], None)
+    await route_invalidations(plane.me.state)
+    await run_all(plane)
+    assert made_by(plane, "decode") != [decode.task.task_id]
+    assert [state for state, _, _ in await states(plane)] == ["processed"] * 2
+
+
+def made_by(plane: ControlPlane, job: str) -> list[UUID]:
+    """The tasks that made what is current of a job."""
+    rows = plane.sql(
+        "SELECT p.task_id FROM partition_versions p JOIN datasets d ON d.uuid = p.dataset_uuid"
+        " WHERE d.job_name = %s AND p.superseded_at IS NULL ORDER BY p.range_start",
+        job,
+    )
+    return [row["task_id"] for row in rows]
 
 
 async def test_what_nobody_reads_is_processed_at_once(plane: ControlPlane) -> None:
@@ -562,6 +598,33 @@ async def test_a_table_that_is_replaced_invalidates_what_follows_and_one_that_gr
     )
     await route(plane)
     assert work(await take(plane)) == ([("below", *span(decode))] if cascades else [])
+
+
+async def test_a_table_of_files_that_were_made_anew_invalidates_what_follows(
+    plane: ControlPlane,
+) -> None:
+    """Its cursor is where it was: that would tell nobody."""
+    await plane.deploy(TABLE.replace("STRATEGY", "update_strategy: replace"))
+
+    async def ran() -> list[str]:
+        names: list[str] = []
+        while True:
+            await route(plane)
+            claims = await take(plane)
+            if not claims:
+                return sorted(names)
+            for claimed in claims:
+                outputs = [stage(plane.me.store, claimed, 0, 0, 9)]
+                if claimed.task.job.name in ("decode", "below"):
+                    outputs = [table(claimed, 9)]
+                await plane.complete(claimed, outputs=outputs)
+                names.append(claimed.task.job.name)
+
+    await plane.trigger(0, 9, "flow", "request")
+    assert await ran() == ["below", "count", "decode", "ingest"]
+    await say(plane, "flow.ingest", 0, 9)
+    assert await ran() == ["below", "count", "decode", "ingest"]
+    assert {state for state, _, _ in await states(plane)} == {"processed"}
 
 
 def table(claimed: Claimed, cursor: int) -> dict[str, Any]:

@@ -120,7 +120,7 @@ class Oracle:
         if job == SOURCE:
             return self.given[dag.name]
         shape = dag.job(job)
-        above = self._read(dag, shape.reads)
+        above = self._read(dag, shape.only_reads or shape.reads)
         if shape.operator != "content":
             return above
         revision = self.definitions[dag.name].revision(job)

@@ -31,6 +31,8 @@ class JobShape:
     fields: Fields = ()
     # Jobs that wake it too, with the same blocks.
     also: tuple[str, ...] = ()
+    # A dataset of another DAG whose content it takes, and which does not wake it.
+    only_reads: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Shape:
         return [
             (dag.name, job.name)
             for dag, job in self.jobs
-            if job.operator == "content" and announced(dag, job.reads)
+            if job.operator == "content" and not job.only_reads and announced(dag, job.reads)
         ]
 
     @property
@@ -159,6 +161,21 @@ _SHAPES = (
             _B,
         ),
     ),
+    Shape(
+        "I",
+        "p: source -> a; r: split reads p_a -> decode, which only reads p_a",
+        (
+            *_one(_A),
+            DagShape(
+                "r",
+                (
+                    JobShape("split", "@p_a", "range_splitter"),
+                    JobShape("decode", "split", only_reads="@p_a"),
+                ),
+                "none",
+            ),
+        ),
+    ),
 )  # fmt: skip
 SHAPES = {shape.name: shape for shape in _SHAPES}
 
@@ -223,12 +240,15 @@ def _source(definition: Definition) -> Iterator[dict[str, Any]]:
 
 
 def _job(definition: Definition, job: JobShape) -> dict[str, Any]:
+    inputs: list[dict[str, Any]] = [{"from": _from(name)} for name in (job.reads, *job.also)]
+    if job.only_reads:
+        inputs.append({"from": _from(job.only_reads), "trigger": False})
     return {
         "name": job.name,
         "activation": "reactive",
         "runtime": "ecs_platform",
         "operator": job.operator,
-        "inputs": [{"from": _from(name)} for name in (job.reads, *job.also)],
+        "inputs": inputs,
         "config": _config(definition, job),
         **_plain(job.fields),
     }
@@ -242,7 +262,7 @@ def _config(definition: Definition, job: JobShape) -> dict[str, Any]:
     revision = definition.revision(job.name)
     if job.operator == "range_splitter":
         return {"chunk_blocks": _PIECES[revision]}
-    reads = "world" if announced(definition.dag, job.reads) else "files"
+    reads = "world" if announced(definition.dag, job.only_reads or job.reads) else "files"
     return {"job": job.name, "revision": revision, "reads": reads}
 
 
