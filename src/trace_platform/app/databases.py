@@ -170,6 +170,9 @@ def _embedded(instance: Instance, database: str, user: str) -> str:
         # Loopback to a server built without TLS: do not ask for it first.
         sslmode="disable",
         gssencmode="disable",
+        # Whoever holds the port while the server is down is told no password, and is believed only
+        # when it proves that it knows the role's.
+        require_auth="scram-sha-256",
     )
 
 
