@@ -36,6 +36,7 @@ from trace_platform.app.home import Home
 from trace_platform.app.instance import open_instance
 from trace_platform.app.process_record import start_ticks
 from trace_platform.app.processes import NAMES
+from trace_platform.app.rotate_logs import rotate_all
 from trace_platform.app.settings import Settings
 from trace_platform.app.supervisor import HomeLock, supervisor_pid
 from trace_platform.cli import app
@@ -472,6 +473,19 @@ def test_what_a_query_process_says_in_its_standard_error_is_logged(
         asyncio.run(scenario())
     [said] = [line["text"] for line in logged if line["event"] == "query_child_said"]
     assert "/no/such/library" in said
+
+
+def test_a_log_that_grows_while_its_process_runs_is_moved_aside(home: Home) -> None:
+    log = home.logs / "dispatcher.jsonl"
+    with append_private(log) as written:
+        for line in (b"first\n", b"second\n", b"third\n", b"fourth\n"):
+            written.write(line * 100)
+            written.flush()
+            rotate_all(home.logs, max_bytes=500, keep=2)
+        written.write(b"last\n")
+    assert log.read_text() == "last\n"
+    kept = {path.name: path.read_text()[:6] for path in home.logs.iterdir() if path != log}
+    assert kept == {"dispatcher.jsonl.1": "fourth", "dispatcher.jsonl.2": "third\n"}
 
 
 # --- Locks
