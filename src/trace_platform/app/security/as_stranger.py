@@ -7,6 +7,7 @@ import fcntl
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
 import struct
@@ -35,6 +36,8 @@ _OF_PROCESSES = ("environ", "mem", "maps", "fd", "cwd", "root", "io", "stack")
 _FOR_ALL = {"/healthz", "/internal/jwks/task", "/openapi.json"}
 _PATHS = ("/", "/v1/dags", "/v1/health", "/v1/tasks", "/v1/queries", "/v1/datasets", "/metrics",
           "/internal/datasets", "/internal/queries", "/pools/default")  # fmt: skip
+# A page, or the way to one, for whoever asks.
+_PLAIN_HTTP = re.compile(rb"HTTP/1\.\d [23]")
 # Spark's own first words: a request for a stream of a block, in the frame that its transport has.
 _SPARK_STREAM = b"broadcast_0_piece0"
 
@@ -199,7 +202,9 @@ def _port(part: str, port: int, secrets: Sequence[bytes]) -> Iterator[Attempt]:
         return
     yield from _https(part, port, secrets)
     for words in (b"\0" * 64, b"GET / HTTP/1.0\r\n\r\n", _spark_request()):
-        yield Attempt(_WHO, f"{len(words)} bytes to {part}", _leak(_answer(port, words), secrets))
+        said = _answer(port, words)
+        got = "an answer in plain HTTP" if _PLAIN_HTTP.match(said) else _leak(said, secrets)
+        yield Attempt(_WHO, f"{len(words)} bytes to {part}", got)
 
 
 def _spark_request() -> bytes:
