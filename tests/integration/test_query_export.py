@@ -272,6 +272,29 @@ def test_what_cannot_be_exported_is_named_and_not_tried_again(
     assert list(exporter.store.list(payload.outputs[0].prefix)) == []
 
 
+@pytest.mark.parametrize(
+    ("sql", "kind"),
+    [
+        ("select cast(value_string as int) as n from input_0", "Conversion"),
+        ("select error(value_string) as n from input_0", "Invalid Input"),
+        (
+            "select cast(block_number as utinyint) * cast(200 as utinyint) as n from input_0",
+            "Out of Range",
+        ),
+    ],
+)
+def test_a_query_that_fails_on_a_row_does_not_tell_the_row(
+    sql: str, kind: str, exporter: Exporter, blocks: TaskInput
+) -> None:
+    """A task reads what is masked for others, and others read what became of it."""
+    payload, report = exporter.run({"sql": sql}, blocks)
+    assert (report.status, report.error_code) == ("Failed", "invalid_query")
+    told = str(report.error_message) + exporter.store.get(payload.log_uri).decode()
+    assert f"{kind} Error on a row" in told
+    for value in (str(MOST)[:20], "10 * 200"):
+        assert value not in told
+
+
 # --- over one that misbehaves ------------------------------------------------------------------
 
 Reply = Callable[[BaseHTTPRequestHandler], None]

@@ -188,6 +188,24 @@ def test_a_table_that_another_made_cannot_be_claimed_for_another_dataset(
     assert worker.execute(make, arguments).fetchone() == (False,)
 
 
+def test_a_table_that_is_made_for_ever_keeps_only_those_waiting_who_make_the_same(
+    worker: psycopg.Connection, data: SharedData
+) -> None:
+    make = "SELECT make_hot_table(%s, %s, %s, %s)"
+    same, other, dataset = uuid4(), uuid4(), uuid4()
+    worker.execute("SET lock_timeout = '3s'")
+    with psycopg.connect(data.writer) as stolen:
+        stolen.execute(make, (same, dataset, Jsonb([NUMBER]), ["block_number"]))
+        made = worker.execute(make, (other, uuid4(), Jsonb([NUMBER]), ["block_number"]))
+        assert made.fetchone() == (True,)
+        worker.execute("SET lock_timeout = '200ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            worker.execute(make, (same, dataset, Jsonb([NUMBER]), ["block_number"]))
+        stolen.commit()
+    made = worker.execute(make, (same, dataset, Jsonb([NUMBER]), ["block_number"]))
+    assert made.fetchone() == (True,)
+
+
 def test_a_search_path_of_the_callers_changes_nothing(worker: psycopg.Connection) -> None:
     worker.execute("SET search_path = pg_temp, nowhere")
     version = uuid4()

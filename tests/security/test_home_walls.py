@@ -25,6 +25,7 @@ from pathlib import Path
 import psutil
 import pytest
 from structlog.testing import capture_logs
+from typer.testing import CliRunner
 
 from tests.support.own_port import own_port
 from tests.support.stack import trace, wait_for
@@ -35,12 +36,15 @@ from trace_platform.app.home import Home
 from trace_platform.app.instance import open_instance
 from trace_platform.app.process_record import start_ticks
 from trace_platform.app.processes import NAMES
+from trace_platform.app.rotate_logs import rotate_all
 from trace_platform.app.settings import Settings
 from trace_platform.app.supervisor import HomeLock, supervisor_pid
+from trace_platform.cli import app
 from trace_platform.domain.accounts import HOME_GROUP, POSTGRES, QUERY
 from trace_platform.domain.errors import SetupError
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
 from trace_platform.drivers.lite.file_lock import locked
+from trace_platform.drivers.lite.private_file import append_private
 from trace_platform.query import hot_rows
 from trace_platform.query.children import ChildPool
 from trace_platform.query.messages import Limits
@@ -246,6 +250,78 @@ def test_the_doctor_names_what_is_open_and_a_start_mends_it(home: Home) -> None:
     assert doctor.check_home(home).level == "ok"
 
 
+# --- What somebody else has put there
+
+
+def planted(home: Home, part: str) -> Path:
+    """A whole home, of which that part is a stranger's."""
+    close_home(home, BUCKET)
+    home.config_file.write_text("[worker]\nprewarm = false\n")
+    (home.secrets / "user_token").write_text("one that others know")
+    home.logs.mkdir(exist_ok=True)
+    path = home.root / part
+    os.chown(path, STRANGER, STRANGER)
+    return path
+
+
+@needs_root
+@pytest.mark.parametrize("part", [".", "config.toml", "secrets", "objects", "logs"])
+def test_a_home_that_has_a_part_of_another_user_is_refused(home: Home, part: str) -> None:
+    path = planted(home, part)
+    with pytest.raises(SetupError, match=rf"{path} belongs to another user \(uid {STRANGER}\)"):
+        Home.at(home.root)
+
+
+@needs_root
+def test_what_others_could_put_into_an_open_folder_is_looked_at(home: Home) -> None:
+    path = planted(home, "secrets/user_token")
+    assert Home.at(home.root) == home, "they could not have put it there"
+    home.secrets.chmod(0o777)
+    with pytest.raises(SetupError, match=f"{path} belongs to another user"):
+        Home.at(home.root)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "command", [["up"], ["status"], ["query", "select 1"], ["doctor"], ["doctor", "--security"]]
+)
+def test_no_command_uses_a_home_of_another_user(home: Home, command: list[str]) -> None:
+    planted(home, ".")
+    done = CliRunner().invoke(app, [*command, "--home", str(home.root)])
+    assert done.exit_code != 0
+    assert "belongs to another user" in done.output + str(done.exception)
+
+
+@needs_root
+def test_a_home_that_a_stranger_makes_meanwhile_is_refused(home: Home) -> None:
+    found = Home.at(home.root)
+    home.root.mkdir()
+    os.chown(home.root, STRANGER, STRANGER)
+    with pytest.raises(SetupError, match="belongs to another user"):
+        close_home(found, BUCKET)
+
+
+@needs_root
+def test_the_users_of_an_instance_are_no_strangers(home: Home) -> None:
+    close_home(home, BUCKET)
+    home.postgres.mkdir()
+    for user in (POSTGRES, _nobody()):
+        os.chown(home.postgres, user, user)
+        assert Home.at(home.root) == home
+    home.root.chmod(0o777)
+    with pytest.raises(SetupError, match="postgres belongs to another user"):
+        Home.at(home.root)
+
+
+def test_no_log_is_written_through_a_link(home: Home) -> None:
+    outside = home.root.parent / "outside"
+    outside.write_text("as it was")
+    (home.logs / "supervisor.jsonl").symlink_to(outside)
+    with pytest.raises(SetupError, match="is a link"):
+        append_private(home.logs / "supervisor.jsonl")
+    assert outside.read_text() == "as it was"
+
+
 # --- Users
 
 
@@ -397,6 +473,19 @@ def test_what_a_query_process_says_in_its_standard_error_is_logged(
         asyncio.run(scenario())
     [said] = [line["text"] for line in logged if line["event"] == "query_child_said"]
     assert "/no/such/library" in said
+
+
+def test_a_log_that_grows_while_its_process_runs_is_moved_aside(home: Home) -> None:
+    log = home.logs / "dispatcher.jsonl"
+    with append_private(log) as written:
+        for line in (b"first\n", b"second\n", b"third\n", b"fourth\n"):
+            written.write(line * 100)
+            written.flush()
+            rotate_all(home.logs, max_bytes=500, keep=2)
+        written.write(b"last\n")
+    assert log.read_text() == "last\n"
+    kept = {path.name: path.read_text()[:6] for path in home.logs.iterdir() if path != log}
+    assert kept == {"dispatcher.jsonl.1": "fourth", "dispatcher.jsonl.2": "third\n"}
 
 
 # --- Locks

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import base64
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.control_plane import HOOK_SECRET
 from tests.support.served_dispatcher import ServedDispatcher
+from trace_platform.dispatcher.api import hooks
 from trace_platform.domain.webhook_signature import (
     TOLERANCE_S,
     SignatureRefused,
@@ -175,3 +180,51 @@ def test_a_body_as_large_as_is_allowed_is_taken(served: ServedDispatcher) -> Non
         headers = signed(served, body=body)
         answer = http.post("/v1/hooks/hooked/calls", content=body, headers=headers)
     assert answer.json() == {"accepted": True}
+
+
+# --- What strangers can hold up, or fill
+
+
+def unfinished(served: ServedDispatcher, sent: int, announced: int = 900_000) -> socket.socket:
+    """A delivery that nobody has signed, of which no more than that is sent."""
+    at = urlsplit(served.url)
+    client = socket.create_connection((at.hostname, at.port))
+    head = {**signed(served, b"w" * 24), "host": "x", "content-length": str(announced)}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+    first = f"POST /v1/hooks/hooked/calls HTTP/1.1\r\n{lines}\r\n".encode()
+    client.sendall(first + b"{" * sent)
+    return client
+
+
+@pytest.fixture
+def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "MAX_HELD_BYTES", 2_000_000)
+
+
+def test_bodies_that_do_not_arrive_keep_nobody_waiting(served: ServedDispatcher) -> None:
+    with ExitStack() as opened:
+        for _ in range(70):
+            opened.enter_context(unfinished(served, 1))
+        with httpx.Client(base_url=served.url, trust_env=False, timeout=10) as http:
+            answer = http.post("/v1/hooks/hooked/calls", content=b"{}", headers=signed(served))
+    assert answer.json() == {"accepted": True}
+
+
+def test_of_bodies_that_stand_still_the_oldest_gives_way(
+    little_room: None, served: ServedDispatcher
+) -> None:
+    with ExitStack() as opened:
+        held = [opened.enter_context(unfinished(served, 800_000)) for _ in range(3)]
+        with httpx.Client(base_url=served.url, trust_env=False, timeout=10) as http:
+            answer = http.post("/v1/hooks/hooked/calls", content=b"{}", headers=signed(served))
+        assert answer.json() == {"accepted": True}
+        held[0].settimeout(10)
+        assert b" 503 " in held[0].recv(1000)
+
+
+def test_the_log_does_not_repeat_a_name_that_no_source_can_have(served: ServedDispatcher) -> None:
+    with capture_logs() as logged, httpx.Client(base_url=served.url, trust_env=False) as http:
+        for name in ("a" * 60_000, "hooked"):
+            http.post(f"/v1/hooks/{name}/b", content=b"{}", headers=signed(served))
+    refused = [line["source"] for line in logged if line["event"] == "hook_refused"]
+    assert refused == [None, "hooked.b"]

@@ -12,6 +12,8 @@ import psycopg
 import pytest
 
 from tests.support.control_plane import ControlPlane
+from trace_platform.app.databases import prepare
+from trace_platform.app.security import as_stranger
 from trace_platform.dispatcher import check_health
 from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.claim_task import claim_tasks
@@ -21,7 +23,7 @@ from trace_platform.state import locks
 from trace_platform.wire.control import EmitRequest
 
 if TYPE_CHECKING:
-    from tests.conftest import DataDsns, StateDsns
+    from tests.conftest import DataDsns, PostgresServer, StateDsns
 
 pytestmark = pytest.mark.anyio
 
@@ -155,3 +157,56 @@ async def _firing(http: httpx.AsyncClient) -> dict[str, Any]:
             if rule["firing"]:
                 assert health["firing"] is True
                 return rule
+
+
+def test_what_a_stolen_role_set_for_itself_ends_with_the_next_start(
+    postgres: PostgresServer, state_dsns: StateDsns
+) -> None:
+    with psycopg.connect(state_dsns.queue, autocommit=True) as stolen:
+        database = stolen.info.dbname
+        stolen.execute("ALTER ROLE CURRENT_USER SET search_path = 'nowhere'")
+        stolen.execute(
+            f"ALTER ROLE CURRENT_USER IN DATABASE {database} SET statement_timeout = 1".encode()
+        )
+        stolen.execute("ALTER ROLE CURRENT_USER PASSWORD 'mine'")
+    prepare(postgres.home, postgres.settings, postgres.instance)
+    with psycopg.connect(state_dsns.queue, autocommit=True) as owner:
+        shown = "SELECT current_setting('search_path'), current_setting('statement_timeout')"
+        assert owner.execute(shown).fetchone() == ('"$user", public', "1min")
+
+
+def test_no_role_fills_the_disk_by_the_log_or_temporary_files(
+    postgres: PostgresServer, state_dsns: StateDsns, data_dsns: DataDsns
+) -> None:
+    dsns = (state_dsns.queue, data_dsns.writer, data_dsns.janitor, data_dsns.query)
+    before = _logged(postgres)
+    for dsn in dsns:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("SET default_transaction_read_only = off")
+            # What is said of plans is a role's own to set, and goes to the log.
+            connection.execute("SET debug_print_plan = on")
+            with pytest.raises(psycopg.errors.InvalidTextRepresentation):
+                connection.execute("SELECT repeat('x', 3000000)::integer")
+            closed = [
+                "DO $$ BEGIN RAISE LOG 'x'; END $$",
+                "SET log_min_messages = log",
+                "ALTER ROLE CURRENT_USER RESET log_min_messages",
+            ]
+            assert allowed(connection, closed) == []
+            [limit] = connection.execute("SHOW temp_file_limit").fetchone() or [""]
+            assert limit in ("64MB", "1GB")
+            [pages] = connection.execute("SHOW max_notify_queue_pages").fetchone() or [""]
+            assert int(pages) == 64
+    # Who connects later is logged later.
+    with postgres.admin() as admin, pytest.raises(psycopg.errors.DivisionByZero):
+        admin.execute("SELECT 1 / 0")
+    assert _logged(postgres) - before < 1_000_000
+
+
+def _logged(postgres: PostgresServer) -> int:
+    return sum(path.stat().st_size for path in (postgres.home.postgres / "log").iterdir())
+
+
+def test_a_connection_that_says_no_password_is_closed_soon(postgres: PostgresServer) -> None:
+    with as_stranger._unproven(postgres.instance.port("postgres")) as client:
+        assert as_stranger._held(client) == ""

@@ -7,12 +7,14 @@ import os
 import pickle
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,8 +40,10 @@ from tests.support.spark_stranger import (
     to_endpoint,
 )
 from tests.support.tiny_chain import CHAIN_ID, TinyChain
+from trace_platform.app.home import Home
 from trace_platform.app.rpc_endpoints import rpc_endpoints
-from trace_platform.app.settings import SparkSettings
+from trace_platform.app.security import as_stranger
+from trace_platform.app.settings import SparkSettings, load_settings
 from trace_platform.data.database import DataDatabase
 from trace_platform.data.hot_reader import snapshot
 from trace_platform.domain.block_range import BlockRange
@@ -290,6 +294,43 @@ def test_settings_cannot_change_what_files_mean(name: str, tmp_path: Path) -> No
         SparkRuntime(tmp_path, conf={name: "INT96"})
     with pytest.raises(ValueError, match="is not yours to set"):
         SparkSettings(conf={name: "INT96"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["spark.ui.enabled", "spark.driver.bindAddress", "spark.driver.host"],
+)
+def test_settings_cannot_let_others_on_this_machine_get_to_spark(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match=f"{name} is not yours to set"):
+        SparkRuntime(tmp_path, conf={name: "true"})
+    home = Home(tmp_path)
+    home.config_file.write_text(f'[spark.conf]\n"{name}" = "true"\n')
+    with pytest.raises(InvalidConfig, match=f"spark: conf: {name} is not yours to set"):
+        load_settings(home, {})
+
+
+def test_executors_elsewhere_have_to_get_to_the_driver() -> None:
+    given = {"spark.driver.host": "trace.svc", "spark.driver.bindAddress": "0.0.0.0"}
+    assert SparkSettings(master="spark://cluster:7077", conf=given).conf == given
+
+
+def test_the_doctor_counts_a_page_that_anybody_can_open() -> None:
+    """As Spark's web page sends whoever asks to another one."""
+    moved = b"HTTP/1.1 302 Found\r\nLocation: /jobs/\r\nContent-Length: 0\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as page:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _ = page.accept()
+                    with client:
+                        client.recv(100)
+                        client.sendall(moved)
+
+        threading.Thread(target=serve, daemon=True).start()
+        found = list(as_stranger._port("worker", page.getsockname()[1], []))
+        page.shutdown(socket.SHUT_RDWR)
+    assert any(each.got == "an answer in plain HTTP" for each in found)
 
 
 def test_a_secret_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trace_platform.app.home import CONTENT, Home
+from trace_platform.app.home_owner import refuse_strangers
 from trace_platform.domain.accounts import HOME_GROUP, QUERY
 
 _OWN_GROUPS = (HOME_GROUP, QUERY)
@@ -51,6 +52,8 @@ def close_home(home: Home, bucket: str) -> None:
     """
     objects, queries = home.objects, home.query
     datasets = home.folder(f"objects/{bucket}")
+    # It may have been made by somebody else since it was looked at.
+    refuse_strangers(home.root, CONTENT)
     as_root = os.geteuid() == 0
     if _is_nothing_else(home):
         _set(_real(home.root), _PASSED_BY_ALL if as_root else _CLOSED)

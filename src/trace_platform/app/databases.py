@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from trace_platform.app.home import Home
 from trace_platform.app.instance import HOST, Instance
-from trace_platform.app.limit_roles import close_functions, limit_connections
+from trace_platform.app.limit_roles import close_functions, limit_connections, reset_settings
 from trace_platform.app.settings import Settings
 from trace_platform.data.database import DataDatabase
 from trace_platform.domain.errors import SetupError
@@ -170,6 +170,9 @@ def _embedded(instance: Instance, database: str, user: str) -> str:
         # Loopback to a server built without TLS: do not ask for it first.
         sslmode="disable",
         gssencmode="disable",
+        # Whoever holds the port while the server is down is told no password, and is believed only
+        # when it proves that it knows the role's.
+        require_auth="scram-sha-256",
     )
 
 
@@ -243,6 +246,7 @@ def _make_roles(connection: psycopg.Connection, home: Home, database: Database) 
             home.secret(_secret_name(role)).encode(), role.encode(), b"scram-sha-256"
         ).decode()
         connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(name, sql.Literal(verifier)))
+        reset_settings(connection, role)
         if role == READ_ONLY:
             read_only = "ALTER ROLE {} SET default_transaction_read_only = on"
             connection.execute(sql.SQL(read_only).format(name))

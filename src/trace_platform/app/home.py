@@ -7,6 +7,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from trace_platform.app.home_owner import refuse_strangers
 from trace_platform.drivers.secret_file import SecretFile
 
 # The names of all that may be there.
@@ -49,8 +50,13 @@ class Home:
 
     @classmethod
     def at(cls, path: str | os.PathLike[str] | None = None) -> Home:
-        """`--home`, else TRACE_HOME, else `.trace` below the current directory."""
-        return cls(Path(path or os.environ.get("TRACE_HOME") or ".trace").absolute())
+        """`--home`, else TRACE_HOME, else `.trace` below the current directory.
+
+        Raise SetupError when somebody else made it, or put something into it.
+        """
+        root = Path(path or os.environ.get("TRACE_HOME") or ".trace").absolute()
+        refuse_strangers(root, CONTENT)
+        return cls(root)
 
     def folder(self, name: str) -> Path:
         """Its owner's alone, like the home itself; `close_home` lets in who has to come in."""
@@ -110,7 +116,9 @@ class Home:
         path = self.secrets / name
         if not path.exists():
             partial = path.with_name(f".{name}.{os.getpid()}")
-            partial.touch(mode=0o600)
+            partial.unlink(missing_ok=True)  # of a starter that was killed
+            # New, so that no link leads it elsewhere.
+            partial.touch(mode=0o600, exist_ok=False)
             partial.write_text(secrets.token_urlsafe(32))
             try:
                 os.link(partial, path)  # fails when another starter was first

@@ -17,8 +17,16 @@ _SHARES = {
 _FEWEST = 5
 # A session may set others for itself: they end what was forgotten, and keep nobody out.
 _TIMEOUTS = {"trace_queue": {"statement_timeout": "60s", "transaction_timeout": "60s"}}
-# Only a superuser can set it, and no role can raise it.
-_TEMPORARY_FILES = {"trace_queue": "64MB", "trace_data_janitor": "64MB"}
+# Only a superuser can set these, and no role can change them for itself.
+_TEMPORARY_FILES = {
+    "trace_queue": "64MB",
+    "trace_data_janitor": "64MB",
+    "trace_data_writer": "1GB",
+    "trace_query": "1GB",
+}
+# The server's log has no limit, and a text of an error may be as long as a role likes. Whoever made
+# the error is told, and logs it.
+_LOGGED = "fatal"
 
 # Everybody may call them by default. Locks that nobody else sees the meaning of fill the table of
 # locks for all; large objects and messages in the log fill the disk.
@@ -28,6 +36,25 @@ SELECT oid::regprocedure::text FROM pg_proc
    AND (proname LIKE 'pg\_advisory\_%' OR proname LIKE 'pg\_try\_advisory\_%'
         OR proname LIKE 'lo\_%' OR proname IN ('lowrite', 'loread', 'pg_logical_emit_message'))
 """
+
+
+# Where a role has settings of its own; NULL is everywhere.
+_OWN_SETTINGS: LiteralString = """
+SELECT d.datname FROM pg_db_role_setting s
+  LEFT JOIN pg_database d ON d.oid = s.setdatabase
+ WHERE s.setrole = (SELECT oid FROM pg_roles WHERE rolname = %s)
+"""
+
+
+def reset_settings(connection: psycopg.Connection, role: str) -> None:
+    """Each role may change its own settings for good, and so may whoever stole it: at the next
+    start none of them is left."""
+    for (database,) in connection.execute(_OWN_SETTINGS, (role,)).fetchall():
+        where = (
+            sql.SQL("IN DATABASE {}").format(sql.Identifier(database)) if database else sql.SQL("")
+        )
+        statement = sql.SQL("ALTER ROLE {} {} RESET ALL")
+        connection.execute(statement.format(sql.Identifier(role), where))
 
 
 def limit_connections(connection: psycopg.Connection, roles: tuple[str, ...]) -> None:
@@ -47,12 +74,15 @@ def close_functions(connection: psycopg.Connection, owner: str) -> None:
     of somebody else's they stay open."""
     if not _is_superuser(connection):
         return
+    to_owner = sql.Identifier(owner)
+    # Whoever may use it writes to the server's log what they like. Functions that are there run for
+    # whoever may call them.
+    connection.execute("REVOKE USAGE ON LANGUAGE plpgsql FROM PUBLIC")
+    connection.execute(sql.SQL("GRANT USAGE ON LANGUAGE plpgsql TO {}").format(to_owner))
     for (function,) in connection.execute(_CLOSED).fetchall():
         which = sql.SQL(function)
         connection.execute(sql.SQL("REVOKE EXECUTE ON FUNCTION {} FROM PUBLIC").format(which))
-        connection.execute(
-            sql.SQL("GRANT EXECUTE ON FUNCTION {} TO {}").format(which, sql.Identifier(owner))
-        )
+        connection.execute(sql.SQL("GRANT EXECUTE ON FUNCTION {} TO {}").format(which, to_owner))
 
 
 def _settings(connection: psycopg.Connection, role: str) -> dict[str, str]:
@@ -63,7 +93,7 @@ def _settings(connection: psycopg.Connection, role: str) -> dict[str, str]:
         if name != "transaction_timeout" or connection.info.server_version >= 170000
     }
     if role in _TEMPORARY_FILES and _is_superuser(connection):
-        known["temp_file_limit"] = _TEMPORARY_FILES[role]
+        known |= {"temp_file_limit": _TEMPORARY_FILES[role], "log_min_messages": _LOGGED}
     return known
 
 

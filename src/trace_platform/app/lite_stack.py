@@ -13,10 +13,11 @@ from trace_platform.app import databases
 from trace_platform.app.close_home import close_home, private_files
 from trace_platform.app.home import Home
 from trace_platform.app.instance import Instance, open_instance
-from trace_platform.app.log import configure_logging, rotate
+from trace_platform.app.log import configure_logging
 from trace_platform.app.named_secrets import VARIABLE
 from trace_platform.app.process import ProcessSpec, Report
 from trace_platform.app.processes import NAMES
+from trace_platform.app.rotate_logs import rotating
 from trace_platform.app.settings import POOL_NAMES, Settings
 from trace_platform.app.supervisor import Stage, Supervisor, refuse_second
 from trace_platform.drivers.lite.certificates import ensure_certificates
@@ -44,8 +45,11 @@ def running(
     refuse_second(home)
     close_home(home, settings.bucket)
     log_file = home.logs / "supervisor.jsonl"
-    rotate(log_file)
-    with private_files(), TextIOWrapper(append_private(log_file)) as log:
+    with (
+        private_files(),
+        TextIOWrapper(append_private(log_file)) as log,
+        rotating(home.logs),
+    ):
         configure_logging("supervisor", log)
         instance = open_instance(home, settings, starts=True)
         stages = lite_stages(home, settings, instance, extra=extra, env=env)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
@@ -69,17 +68,6 @@ def _drop_colours(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 def _mask_event(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return masked(event)
-
-
-def rotate(path: Path, max_bytes: int = 20_000_000, keep: int = 3) -> None:
-    """Move a log that grew large aside: NAME.jsonl.1 is the newest of the old ones."""
-    if not path.exists() or path.stat().st_size < max_bytes:
-        return
-    for number in range(keep, 0, -1):
-        older = path.with_name(f"{path.name}.{number}")
-        newer = path if number == 1 else path.with_name(f"{path.name}.{number - 1}")
-        if newer.exists():
-            newer.replace(older)
 
 
 def _log_unexpected_in_thread(given: threading.ExceptHookArgs) -> None:

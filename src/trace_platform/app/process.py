@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import structlog
 
 from trace_platform.app.home import Home
-from trace_platform.app.log import rotate
 from trace_platform.app.process_record import (
     ProcessRecord,
     kill_session,
@@ -171,7 +170,6 @@ class Keeper:
     def _spawn(self) -> subprocess.Popen[bytes] | None:
         clear_ready(self._home, self.spec.name)
         log_file = self._home.logs / f"{self.spec.name}.jsonl"
-        rotate(log_file)
         command = self.spec.command()
         with self._starting, append_private(log_file) as written:
             if self._stopping.is_set():

@@ -96,7 +96,15 @@ class WorkerSettings(_Section):
 class SparkSettings(_Section):
     master: Annotated[str, _checked_by(check_master)] = "local[*]"
     # Spark's own settings, over those that Trace makes.
-    conf: Annotated[dict[str, str], _checked_by(check_conf)] = {}
+    conf: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _keeps_ports_closed(self) -> SparkSettings:
+        try:
+            check_conf(self.conf, self.master)
+        except InvalidConfig as error:
+            raise ValueError(f"conf: {error.message}; {error.hint}") from None
+        return self
 
 
 class DispatcherSettings(_Section):

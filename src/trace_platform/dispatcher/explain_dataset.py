@@ -18,7 +18,7 @@ _SHOWN = 50
 async def explain_dataset(tx: Tx, org_id: UUID, dataset_uuid: UUID) -> DatasetWhy:
     survey = await survey_datasets(tx, org_id)
     row = survey.datasets[dataset_uuid]
-    judged = await judge_datasets(tx, org_id, survey, [dataset_uuid])
+    judged = await judge_datasets(tx, org_id, survey, [dataset_uuid], messages=True)
     state, reasons = judged.state(dataset_uuid), judged.reasons(dataset_uuid)[:_SHOWN]
     own = f"{row['dag_name']}.{row['job_name']}"
     if state == "fresh":

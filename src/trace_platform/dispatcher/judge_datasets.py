@@ -73,9 +73,10 @@ class Judgement:
 
 
 async def judge_datasets(
-    tx: Tx, org_id: UUID, survey: Survey, dataset_uuids: Iterable[UUID]
+    tx: Tx, org_id: UUID, survey: Survey, dataset_uuids: Iterable[UUID], *, messages: bool = False
 ) -> Judgement:
-    """Looks at what these datasets come from, at one moment: in a snapshot."""
+    """Looks at what these datasets come from, at one moment: in a snapshot. With `messages` the
+    reasons repeat what errors and invalidations say, values of rows included: for owners alone."""
     wanted: dict[JobKey, None] = {}
     for dataset_uuid in dataset_uuids:
         wanted |= dict.fromkeys(survey.upstream(survey.producer(dataset_uuid)))
@@ -93,22 +94,24 @@ async def judge_datasets(
     for job, row in jobs.items():
         name, work_left = job_label(job), work[row["generation_id"]]
         holds = [h for h in held[job] if PRIORITIES[row["priority"]] in h.priorities]
-        found[job] += _failures(name, work_left, failed)
+        found[job] += _failures(name, work_left, failed, messages)
         found[job] += _holds(name, row, work_left, holds)
-        found[job] += _source(name, listed.get(job), silences.get(job, 0.0))
+        found[job] += _source(name, listed.get(job), silences.get(job, 0.0), messages)
         found[job] += _inputs(name, work_left, deploys.get(job[0]))
         found[job] += _tasks(name, row, work_left)
-    return Judgement(survey, dict(found), await _judge_outputs(tx, survey, wanted))
+    return Judgement(survey, dict(found), await _judge_outputs(tx, survey, wanted, messages))
 
 
-async def _judge_outputs(tx: Tx, survey: Survey, jobs: Iterable[JobKey]) -> dict[UUID, list[Found]]:
+async def _judge_outputs(
+    tx: Tx, survey: Survey, jobs: Iterable[JobKey], messages: bool
+) -> dict[UUID, list[Found]]:
     outputs = [survey.datasets[each] for job in jobs for each in survey.writes.get(job, ())]
     invalid = await staleness.open_invalidations(tx, [row["dataset_version"] for row in outputs])
     found: dict[UUID, list[Found]] = defaultdict(list)
     for row in outputs:
         of_dataset = found[row["dataset_uuid"]]
         if row["dataset_version"] in invalid:
-            of_dataset.append(_invalid(row, invalid[row["dataset_version"]]))
+            of_dataset.append(_invalid(row, invalid[row["dataset_version"]], messages))
         if _is_too_old(row):
             of_dataset.append(_too_old(row))
         if (row["dag_name"], row["job_name"]) not in survey.jobs:
@@ -116,26 +119,35 @@ async def _judge_outputs(tx: Tx, survey: Survey, jobs: Iterable[JobKey]) -> dict
     return dict(found)
 
 
-def _failures(name: str, work: Staleness, failed: dict[UUID, Row]) -> Iterator[Found]:
+def _failures(
+    name: str, work: Staleness, failed: dict[UUID, Row], messages: bool
+) -> Iterator[Found]:
     shown = [failed[task_id] for task_id in work.failed_task_ids if task_id in failed]
     for n, task in enumerate(shown):
         more = work.failed - len(shown)
         others = f"; so did {count(more, 'task')} more" if more and n == len(shown) - 1 else ""
-        yield Found("blocked", name, _ended_badly(name, task, others))
+        yield Found("blocked", name, _ended_badly(name, task, others, messages))
 
 
-def _ended_badly(name: str, task: Row, others: str) -> Reason:
+def _ended_badly(name: str, task: Row, others: str, messages: bool) -> Reason:
     given = task["input"] or {}
-    scope = given.get("partition_key") or given.get("cursor")
+    # The key of a partition can be the id that a webhook's sender gave.
+    scope = (given.get("partition_key") or given.get("cursor")) if messages else None
     of = f" ({scope})" if scope is not None else ""
     did = "failed for good" if task["status"] == "Failed" else "was canceled"
-    said = f": [{task['error_code']}] {task['error_message']}" if task["error_code"] else ""
+    said = _error(task, messages)
     return Reason(
         code="failed" if task["status"] == "Failed" else "canceled",
         text=f"task {task['task_id']} of {name}{of} {did} {duration(task['age_s'] or 0.0)} ago"
         f"{said}{others}",
         cure=f"mend the cause, then trace tasks retry {task['task_id']}",
     )
+
+
+def _error(row: Row, messages: bool) -> str:
+    if not row["error_code"]:
+        return ""
+    return f": [{row['error_code']}]" + (f" {row['error_message']}" if messages else "")
 
 
 def _holds(name: str, job: Row, work: Staleness, holds: list[Hold]) -> Iterator[Found]:
@@ -146,12 +158,11 @@ def _holds(name: str, job: Row, work: Staleness, holds: list[Hold]) -> Iterator[
         yield Found(level if waits else "fresh", name, reason)
 
 
-def _source(name: str, source: Row | None, silent_s: float) -> Iterator[Found]:
+def _source(name: str, source: Row | None, silent_s: float, messages: bool) -> Iterator[Found]:
     """A source that has to run, and does not or is not heard. Others emit when they are told to."""
     if source is None or source["kind"] != "always_on":
         return
-    state, run = state_of(source), source["run_id"]
-    said = f": [{source['error_code']}] {source['error_message']}" if source["error_code"] else ""
+    state, run, said = state_of(source), source["run_id"], _error(source, messages)
     if state == "Canceled":
         text, cure = f"the source {name} was canceled", f"trace tasks retry {run}"
         yield Found("blocked", name, Reason(code="source_down", text=text, cure=cure))
@@ -207,10 +218,11 @@ def _tasks(name: str, job: Row, work: Staleness) -> Iterator[Found]:
         yield Found("stale", name, Reason(code="retrying", text=text, cure=cure))
 
 
-def _invalid(row: Row, invalid: Row) -> Found:
+def _invalid(row: Row, invalid: Row, messages: bool) -> Found:
     label, count = dataset_label(row), invalid["invalidations"]
     parts = "a part of it is" if count == 1 else f"{count:,} parts of it are"
-    text = f"{label}: {parts} known to be wrong and not made anew yet: {invalid['reason']}"
+    text = f"{label}: {parts} known to be wrong and not made anew yet"
+    text += f": {invalid['reason']}" if messages else ""
     return Found("stale", label, Reason(code="invalid", text=text))
 
 

@@ -97,8 +97,7 @@ async def _authenticated(me: Receiving, delivery: Delivery) -> tuple[Row, dateti
     except SignatureRefused as error:
         reason = reason or str(error)
     if reason is not None or hook is None:
-        name = f"{delivery.dag_name}.{delivery.job_name}"
-        log.warning("hook_refused", source=name, reason=reason)
+        log.warning("hook_refused", source=_shown(delivery), reason=reason)
         raise Unauthenticated("the delivery is not signed for this address")
     return hook, now
 
@@ -120,9 +119,18 @@ def _key(me: Receiving, hook: Row | None) -> tuple[str | None, bytes]:
 
 
 async def _find(tx: Tx, me: Receiving, delivery: Delivery) -> Row | None:
-    if not (_NAME.fullmatch(delivery.dag_name) and _NAME.fullmatch(delivery.job_name)):
+    if not _could_be(delivery):
         return None
     return await sources.hook(tx, me.org_id, delivery.dag_name, delivery.job_name)
+
+
+def _could_be(delivery: Delivery) -> bool:
+    return bool(_NAME.fullmatch(delivery.dag_name) and _NAME.fullmatch(delivery.job_name))
+
+
+def _shown(delivery: Delivery) -> str | None:
+    """Anybody can ask for any name, of any length: the log has those that a source could have."""
+    return f"{delivery.dag_name}.{delivery.job_name}" if _could_be(delivery) else None
 
 
 def _check_body(delivery: Delivery) -> None:

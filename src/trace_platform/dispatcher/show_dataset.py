@@ -27,8 +27,10 @@ from trace_platform.wire.dataset import (
 from trace_platform.wire.manifest import ManifestColumn
 
 
-async def show_dataset(state: Database, bucket: str, org_id: UUID, named: str) -> DatasetDetail:
-    """Raise UnknownDataset when nothing has that name."""
+async def show_dataset(
+    state: Database, bucket: str, org_id: UUID, named: str, *, messages: bool = False
+) -> DatasetDetail:
+    """Raise UnknownDataset when nothing has that name. `messages`: of errors, for owners alone."""
     async with overview.snapshot(state) as tx:
         found = await find_dataset(tx, org_id, named)
         survey = await survey_datasets(tx, org_id)
@@ -37,7 +39,7 @@ async def show_dataset(state: Database, bucket: str, org_id: UUID, named: str) -
         held = (await registry.amounts(tx, [version]))[version]
         gaps = await registry.gaps(tx, held, MAX_GAPS)
         versions = await registry.versions(tx, row["dataset_uuid"])
-        judged = await judge_datasets(tx, org_id, survey, [row["dataset_uuid"]])
+        judged = await judge_datasets(tx, org_id, survey, [row["dataset_uuid"]], messages=messages)
         described = (await query_datasets.described(tx, org_id, [version]))[version]
     metadata, uuid = row["metadata"], row["dataset_uuid"]
     above = survey.reads.get(survey.producer(uuid), [])

@@ -50,6 +50,10 @@ _READ_BYTES = 1 << 20
 # `$start` and `$end`, as the first and last block of the task.
 _BLOCK = re.compile(r"\$(start|end)\b")
 
+# DuckDB's words begin with the kind of error. These tell of the statement's own text alone.
+_DUCKDB = re.compile(r"([A-Za-z ]+) Error: ")
+_OF_THE_STATEMENT = frozenset({"Binder", "Catalog", "Not implemented", "Parser", "Syntax"})
+
 
 class Config(OperatorConfig):
     sql: str = Field(min_length=1, max_length=MAX_SQL_CHARS)
@@ -118,11 +122,27 @@ def _ask(task: TaskContext, sql: str, opened: ExitStack) -> QueryAnswer:
             if time.monotonic() > give_up:
                 raise _unknown(error) from None
         except InvalidQuery as error:
+            said = _without_values(error)
             # Where in the statement, among other things.
-            task.log.error("query_refused", code=error.code, facts=error.facts)
-            raise
+            task.log.error("query_refused", code=said.code, facts=said.facts)
+            raise said from None
         _pause(task, float(told) if isinstance(told, int | float) else pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _without_values(error: InvalidQuery) -> InvalidQuery:
+    """What fails on a row is told by DuckDB with the values of the row. A task reads columns that
+    are masked for others, and others read what became of it."""
+    found = _DUCKDB.match(error.message)
+    if found is None or found[1] in _OF_THE_STATEMENT:
+        return error
+    place = {name: error.facts[name] for name in ("line", "column") if name in error.facts}
+    at = "".join(f", {name} {number}" for name, number in place.items())
+    return InvalidQuery(
+        f"{found[1]} Error on a row that the statement reads{at}",
+        hint=error.hint or "run the statement with `trace query`, as somebody who may see the rows",
+        **place,
+    )
 
 
 def _unknown(error: Unauthenticated) -> Unavailable:

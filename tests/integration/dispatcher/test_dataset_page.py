@@ -16,11 +16,13 @@ from tests.support.control_plane import SECRETS, ControlPlane
 from tests.support.staged_rows import stage_rows
 from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.dataset_page import dataset_page, summarize_datasets
+from trace_platform.dispatcher.invalidate import invalidate
 from trace_platform.dispatcher.list_partitions import list_files
 from trace_platform.dispatcher.show_dataset import show_dataset
 from trace_platform.domain.errors import BadInput, UnknownDataset
 from trace_platform.domain.prefix import delivery_key
 from trace_platform.wire.dataset import PartitionFiles
+from trace_platform.wire.invalidation import InvalidateRequest
 from trace_platform.wire.query import DatasetPage, DatasetSummary, QueryColumn
 
 pytestmark = pytest.mark.anyio
@@ -233,3 +235,38 @@ async def test_services_see_the_list_and_the_pages_and_no_files(
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_dataset")
     for path in ("/internal/datasets", "/internal/datasets/blocks"):
         assert (await get(path, headers={})).status_code == 401
+
+
+SECRET = "ann@example.com"
+
+
+async def test_a_page_does_not_repeat_what_errors_and_invalidations_say(
+    plane: ControlPlane,
+) -> None:
+    """DuckDB's texts repeat values of rows, also of columns that are masked for those who query."""
+    await plane.deploy()
+    await fill(plane, (0, 9))
+    request = InvalidateRequest(
+        dataset="blocks", scope="partition", partition_key="0-9", reason=f"{SECRET} is wrong"
+    )
+    await invalidate(plane.me.state, plane.me.org_id, request)
+    found = await page(plane, "blocks")
+    assert "known to be wrong" in found.detail.answer
+    assert SECRET not in found.model_dump_json()
+    await plane.trigger(10, 19)
+    (split,) = await take(plane)
+    await finish(plane, split)
+    (ingest,) = await take(plane)
+    await plane.complete(
+        ingest,
+        status="Failed", error_code="invalid_query", error_message=SECRET, retryable=False,
+    )  # fmt: skip
+    found = await page(plane, "blocks")
+    assert found.detail.state == "blocked"
+    assert f"task {ingest.task.task_id} of chain.ingest failed for good" in found.detail.answer
+    assert "[invalid_query]" in found.detail.answer
+    assert SECRET not in found.model_dump_json()
+    # Its owner is told.
+    me = plane.me
+    shown = await show_dataset(me.state, me.grants.bucket, me.org_id, "blocks", messages=True)
+    assert f"[invalid_query] {SECRET}" in shown.answer

@@ -7,8 +7,10 @@ import fcntl
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -27,11 +29,15 @@ from trace_platform.drivers.lite.embedded_postgres import ADMIN
 STRANGER = 64_999
 _WHO = "stranger"
 _TIMEOUT_S = 3.0
+# Longer than anybody needs to say a password.
+_HELD_S = 15.0
 _OF_PROCESSES = ("environ", "mem", "maps", "fd", "cwd", "root", "io", "stack")
 # What everybody may ask, and nothing secret is answered.
 _FOR_ALL = {"/healthz", "/internal/jwks/task", "/openapi.json"}
 _PATHS = ("/", "/v1/dags", "/v1/health", "/v1/tasks", "/v1/queries", "/v1/datasets", "/metrics",
           "/internal/datasets", "/internal/queries", "/pools/default")  # fmt: skip
+# A page, or the way to one, for whoever asks.
+_PLAIN_HTTP = re.compile(rb"HTTP/1\.\d [23]")
 # Spark's own first words: a request for a stream of a block, in the frame that its transport has.
 _SPARK_STREAM = b"broadcast_0_piece0"
 
@@ -196,7 +202,9 @@ def _port(part: str, port: int, secrets: Sequence[bytes]) -> Iterator[Attempt]:
         return
     yield from _https(part, port, secrets)
     for words in (b"\0" * 64, b"GET / HTTP/1.0\r\n\r\n", _spark_request()):
-        yield Attempt(_WHO, f"{len(words)} bytes to {part}", _leak(_answer(port, words), secrets))
+        said = _answer(port, words)
+        got = "an answer in plain HTTP" if _PLAIN_HTTP.match(said) else _leak(said, secrets)
+        yield Attempt(_WHO, f"{len(words)} bytes to {part}", got)
 
 
 def _spark_request() -> bytes:
@@ -231,6 +239,32 @@ def _get(port: int, path: str) -> tuple[int, bytes]:
 
 
 def _postgres(port: int) -> Iterator[Attempt]:
+    with _unproven(port) as client:
+        yield from _guesses(port)
+        yield Attempt(_WHO, "hold a connection to Postgres without a password", _held(client))
+
+
+def _unproven(port: int) -> socket.socket:
+    """Says who it is, as the first message of the protocol has it, and no more."""
+    client = socket.create_connection(("127.0.0.1", port), _TIMEOUT_S)
+    who = b"user\0" + STATE.users[0].encode() + b"\0database\0" + STATE.name.encode() + b"\0\0"
+    client.sendall(struct.pack("!II", len(who) + 8, 3 << 16) + who)
+    return client
+
+
+def _held(client: socket.socket) -> str:
+    client.settimeout(_HELD_S)
+    try:
+        while client.recv(1 << 12):
+            pass
+    except TimeoutError:
+        return f"for more than {_HELD_S:.0f} s"
+    except OSError:
+        pass
+    return ""
+
+
+def _guesses(port: int) -> Iterator[Attempt]:
     for role in (*STATE.roles, *DATA.roles, ADMIN, "postgres"):
         for password in ("", role, "postgres"):
             guess = "a guessed" if password else "no"

@@ -35,6 +35,11 @@ WITH roles AS (
      WHERE n.nspname NOT LIKE 'pg\_%' AND n.nspname <> 'information_schema' AND NOT r.rolsuper
        AND n.nspowner <> r.oid AND has_schema_privilege(r.oid, n.oid, p.privilege)
     UNION
+    SELECT r.rolname, 'USAGE on language', l.lanname
+      FROM roles r CROSS JOIN pg_language l
+     WHERE l.lanpltrusted AND l.lanname <> 'sql' AND NOT r.rolsuper
+       AND has_language_privilege(r.oid, l.oid, 'USAGE')
+    UNION
     SELECT r.rolname, p.privilege || ' on database', current_database()
       FROM roles r CROSS JOIN unnest(ARRAY['CONNECT', 'CREATE', 'TEMPORARY']) p (privilege)
      WHERE NOT r.rolsuper AND has_database_privilege(r.oid, current_database(), p.privilege)

@@ -63,7 +63,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def show(dataset: DatasetName) -> wire.DatasetDetail:
         """What is said of it, what it holds and lacks, its neighbours."""
-        return await show_dataset(me.state, me.grants.bucket, me.org_id, dataset)
+        return await show_dataset(me.state, me.grants.bucket, me.org_id, dataset, messages=True)
 
     @app.get(
         "/v1/datasets/{dataset}/versions",

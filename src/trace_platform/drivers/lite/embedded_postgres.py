@@ -65,6 +65,10 @@ _FIXED = {
     "log_truncate_on_rotation": "on",
     # The text of a statement that failed may hold a password (CREATE ROLE) or a user's data.
     "log_min_error_statement": "panic",
+    # Who has not said a password yet holds one of the connections of all.
+    "authentication_timeout": "5s",
+    # Nothing of ours notifies: the least that there can be, for it is on disk.
+    "max_notify_queue_pages": "64",
 }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
 
+from trace_platform.domain.errors import SetupError
 from trace_platform.drivers.lite.file_lock import locked
 
 
@@ -16,8 +18,17 @@ def alone_in(folder: Path) -> AbstractContextManager[None]:
 
 
 def append_private(path: Path) -> BinaryIO:
-    """For what is written line by line, such as a log."""
-    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
+    """For what is written line by line, such as a log. Raise SetupError when it is a link: what is
+    written must not go where somebody else has led it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    try:
+        return open(os.open(path, flags, 0o600), "ab")
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise SetupError(
+            f"{path} is a link, and nothing is written there", hint="remove it"
+        ) from None
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -105,7 +105,7 @@ class SparkRuntime:
         self._scratch = Path(scratch).absolute()
         self._master = check_master(master)
         self._register_s = register_s
-        self._conf = dict(check_conf(conf or {}))
+        self._conf = dict(check_conf(conf or {}, master))
         self._secret = check_secret(master, secret)
         self._starting = threading.Lock()
         # Of tasks that run, by tag: whether they were cancelled.
