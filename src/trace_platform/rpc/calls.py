@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from trace_platform.domain.evm_hex import quantity
 from trace_platform.rpc.faults import RpcRefusal
 from trace_platform.wire.rpc_codes import METHOD_REFUSED, NOT_A_CALL, NOT_JSON
 
@@ -221,7 +222,7 @@ def _block(given: Any) -> int | str | None:
         if len(given) == _HASH_CHARACTERS:
             return "hash"
         try:
-            return int(given, 16)
+            return quantity(given, "block")
         except ValueError:
             return None
     return "hash" if given == "hash" else None

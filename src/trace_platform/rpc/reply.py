@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
+from trace_platform.domain import evm_hex
 from trace_platform.rpc.answers import (
     Fault,
     Item,
@@ -52,9 +55,8 @@ class Reply:
 
 def quantity(item: Item) -> int | None:
     try:
-        text = bytes(item.result).decode().strip('"')
-        return int(text, 16) if text.startswith("0x") else None
-    except ValueError:
+        return evm_hex.quantity(msgspec.json.decode(item.result), "number")
+    except (ValueError, msgspec.MsgspecError):
         return None
 
 

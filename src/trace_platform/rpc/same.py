@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from trace_platform.domain.evm_hex import quantity
 from trace_platform.operators.evm.payload import Action, Log, Outcome, Trace
 from trace_platform.operators.evm_header.envelope import (
     AccessEntry,
@@ -118,6 +119,6 @@ def _plain_fields(value: dict[str, Any], shape: Shape | None) -> Iterator[tuple[
 
 def _number(text: str) -> Any:
     try:
-        return int(text, 16)
+        return quantity(text, "number")
     except ValueError:
         return text

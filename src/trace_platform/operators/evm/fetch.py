@@ -208,7 +208,7 @@ class RangeFetcher:
             try:
                 prove(self._proofs, block, answers.receipts[i] if self._with_receipts else None)
             except ValueError as error:
-                number = int(block.number, 16)
+                number = quantity(block.number, "number")
                 raise MalformedBlock(f"block {number} holds a bad value: {error}") from None
 
     def _too_large(self, block: str, error: AnswerTooLarge) -> RpcUnreachable:
