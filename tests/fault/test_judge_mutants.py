@@ -80,8 +80,8 @@ MUTANTS = {
     ),
     "an attempt is said to have read more than it had": (
         "state/tasks.sql",
-        "to_jsonb((\n                    SELECT v.position FROM",
-        "to_jsonb((\n                    SELECT v.position + 1 FROM",
+        "to_jsonb(coalesce((\n                    SELECT v.position FROM",
+        "to_jsonb(coalesce((\n                    SELECT v.position + 1 FROM",
         "A,B",
     ),
     "changes do not move the position": (
