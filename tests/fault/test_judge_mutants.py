@@ -114,12 +114,6 @@ MUTANTS = {
         "> (excluded.inputs->0->>'changed_at')::bigint THEN excluded.inputs",
         "F",
     ),
-    "an attempt does not know how far the inputs are that it does not read": (
-        PIN,
-        "for index, given in wakes.items() if index not in read",
-        "for index, given in wakes.items() if False",
-        "H",
-    ),
     "an attempt does not know that its work was asked for once more": (
         "state/scopes.sql",
         "SET redone = redone + 1",

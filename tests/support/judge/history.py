@@ -17,6 +17,8 @@ _CELL = 10
 _LONGEST = 18
 # How many of the histories have a race in them.
 _RACES = 0.5
+# Of these: in how many the change happens twice, and its attempt begins before others end.
+_TWICE, _BESIDE = 0.3, 0.7
 Args = tuple[int, ...]
 
 
@@ -175,12 +177,16 @@ def generate(shape: Shape, seed: int, kinds: Sequence[str]) -> History:
 
 def _race(rng: random.Random, change: str) -> Iterator[Action]:
     """A change under attempts that have read, and its own attempt beside them: they end in any
-    order. Chance alone seldom puts these steps one behind the other."""
-    yield Action("claim", (8, 1))
-    yield Action(change, KINDS[change].args(rng))
-    yield Action("route_invalidations")
-    yield Action("claim", (8, rng.randrange(2)))
-    for _ in range(rng.randint(2, 4)):
+    order. Or it happens twice, and a task for the first still waits. Chance alone seldom puts these
+    steps one behind the other."""
+    happens = [Action(change, KINDS[change].args(rng)), Action("route_invalidations")]
+    if rng.random() < _TWICE:
+        yield from happens
+    yield Action("claim", (rng.choice((1, 8)), 1))
+    yield from happens
+    if rng.random() < _BESIDE:
+        yield Action("claim", (8, rng.randrange(2)))
+    for _ in range(rng.randint(1, 4)):
         yield Action("finish", _one(rng))
 
 
