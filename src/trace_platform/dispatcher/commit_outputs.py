@@ -156,7 +156,8 @@ def _adds_nothing(task: Row, staged: Staged) -> bool:
 async def _gave_way(tx: Tx, task: Row) -> dict[int, str]:
     """By input: the version that is current of what does not wake the job, where the attempt read
     another."""
-    read = {g["input_index"]: g["dataset_version"] for g in task["inputs"] if g not in _woken(task)}
+    only = [given for given in task["inputs"] if not given.get("trigger", True)]
+    read = {given["input_index"]: given["dataset_version"] for given in only}
     now = await reads.only_read(tx, task["generation_id"]) if read else {}
     return {index: now[index] for index in read if now.get(index, read[index]) != read[index]}
 

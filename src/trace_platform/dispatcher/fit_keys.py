@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from trace_platform.dispatcher.fit_ranges import own_versions
 from trace_platform.domain.freshness import Key, hull, keys_of, range_of
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import partitions
@@ -32,9 +33,8 @@ async def _fit(tx: Tx, task: Row, wakes: Mapping[int, Given]) -> None:
         if "partition_key" in given and "start" not in given
     }
     spans = [span for given in task["inputs"] if (span := range_of(given)) is not None]
-    versions = [UUID(each["dataset_version"]) for each in task["outputs"] if "shared" not in each]
     whole: set[Key] = set(own)
-    for version in versions:
+    for version in own_versions(task):
         if spans:
             for partition in await partitions.within(tx, version, hull(spans)):
                 whole |= keys_of(partition.made_of, wakes)

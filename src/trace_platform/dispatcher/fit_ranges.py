@@ -50,7 +50,7 @@ async def fit_ranges(
         (n, version, span)
         for n, (task, span) in enumerate(zip(claimed, spans, strict=True))
         if span is not None
-        for version in _versions(task)
+        for version in own_versions(task)
     ]
     # Where nothing is committed, which is the rule, there is nothing to fit: asked of all at once.
     together: dict[UUID, BlockRange] = {}
@@ -133,7 +133,7 @@ async def _groups(tx: Tx, task: Row, wholes: Sequence[Whole]) -> list[Whole]:
     groups = [wholes[0]]
     for following in wholes[1:]:
         gap = BlockRange(groups[-1].span.end + 1, following.span.start - 1)
-        if await partitions.touched(tx, [(0, version, gap) for version in _versions(task)]):
+        if await partitions.touched(tx, [(0, version, gap) for version in own_versions(task)]):
             groups.append(following)
         else:
             groups[-1] = _one([groups[-1], following])
@@ -168,7 +168,7 @@ def _spans(given: Sequence[Given]) -> list[BlockRange]:
     return [span for each in given if (span := range_of(each)) is not None]
 
 
-def _versions(task: Row) -> list[UUID]:
+def own_versions(task: Row) -> list[UUID]:
     """Of its outputs. What others write as well was made of something else."""
     return [
         UUID(output["dataset_version"]) for output in task["outputs"] if not output.get("shared")
@@ -176,4 +176,4 @@ def _versions(task: Row) -> list[UUID]:
 
 
 async def _current(tx: Tx, task: Row, span: BlockRange) -> list[list[Partition]]:
-    return [await partitions.within(tx, version, span) for version in _versions(task)]
+    return [await partitions.within(tx, version, span) for version in own_versions(task)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.integration.dispatcher.test_build_turns import DIMS
 from tests.integration.dispatcher.test_freshness import MADE_OF
 from tests.integration.dispatcher.test_invalidations import commit, take
 from tests.support.control_plane import ControlPlane, fence_fields, range_event
@@ -16,19 +17,6 @@ from trace_platform.wire.task import EventsRequest
 
 pytestmark = pytest.mark.anyio
 
-DIMS = """
-name: dims
-jobs:
-  - {{ name: request, activation: source, source: {{ kind: manual }}, outputs: [ranges],
-       config: {{ era: {era} }}, bootstrap: {{ reset_outputs: true }} }}
-  - name: make
-    activation: reactive
-    runtime: ecs_platform
-    operator: no_op
-    config: {{ emit: {emit} }}
-    inputs: [{{ from: {{ job: request }} }}]
-publish: {{ dims: {{ from: {{ job: make }} }} }}
-"""
 FIRST, EDITED = DIMS.format(era=1, emit="false"), DIMS.format(era=1, emit="true")
 EMPTIED = DIMS.format(era=2, emit="false")
 FLOW = """
