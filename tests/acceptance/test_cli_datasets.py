@@ -57,6 +57,14 @@ def test_datasets_are_listed_shown_and_explained(stack: Stack) -> None:
     shown = trace(stack, "datasets", "show", "echoes").out
     for words in ("What was asked for.", "work.echo, output 0", "requests.block", "int64"):
         assert words in shown
+    # The folder, as a file manager or DuckDB opens it, and beside it the name in the store.
+    facts = dict(line.split(maxsplit=1) for line in shown.splitlines() if " " in line)
+    found = dataset_client.dataset(stack.home, "echoes")
+    assert facts["uri"] == found.location
+    assert found.path is not None
+    assert facts["path"].removesuffix(" (nothing there yet)") == found.path
+    assert found.path.startswith(str(stack.home.objects))
+    assert trace(stack, "datasets", "show", "echoes", "--json").json["path"] == found.path
     assert trace(stack, "datasets", "show", "echoes", "--json").json["state"] == "fresh"
     assert trace(stack, "why", "echoes").out.startswith("echoes is fresh")
     assert trace(stack, "why", "echoes", "--json").json["reasons"][0]["code"] == "fresh"
@@ -70,7 +78,7 @@ def test_a_paused_job_is_why(stack: Stack) -> None:
     finally:
         trace(stack, "resume", "work.request")
     assert said.startswith("echoes is blocked: work.request is paused")
-    assert "→ trace resume work.request" in said
+    assert f"→ trace resume --home {stack.home.root} work.request" in said
 
 
 def test_lineage_is_drawn_as_a_tree_a_diagram_and_json(stack: Stack) -> None:
@@ -135,11 +143,14 @@ def test_what_nobody_committed_is_listed_and_then_deleted(stack: Stack) -> None:
         (("lineage", "work.ecko"), "did you mean work.echo?"),
         (("lineage", "echoes", "--column", "blok"), "did you mean block?"),
         (("purge", "echoes", "--keep", "1", "--generation", "abcd"), "give one of"),
-        (("verify", "echoes", "--at", "00000000"), "trace datasets versions echoes"),
-        (("partitions", "echoes", "--at", "00000000"), "trace datasets versions echoes"),
+        (("verify", "echoes", "--at", "00000000"), "trace datasets versions --home {home} echoes"),
+        (
+            ("partitions", "echoes", "--at", "00000000"),
+            "trace datasets versions --home {home} echoes",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_plainly(stack: Stack, arguments: tuple[str], words: str) -> None:
     said = trace(stack, "datasets", *arguments)
     assert said.code in (1, 2)
-    assert words in said.err
+    assert words.format(home=stack.home.root) in said.err

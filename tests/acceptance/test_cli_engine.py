@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import io
 import json
 import sys
@@ -19,6 +20,7 @@ from trace_platform.app import control_client, databases
 from trace_platform.app.instance import open_instance
 from trace_platform.app.settings import load_settings
 from trace_platform.cli import EXIT_UNEXPECTED, main
+from trace_platform.data.alerts import Alert, record
 from trace_platform.domain.prefix import log_uri
 from trace_platform.drivers.lite.local_store import LocalStore
 
@@ -121,12 +123,13 @@ def test_a_task_shows_its_attempts_and_its_log(failed: str, deployed: Stack) -> 
     shown = trace(deployed, "tasks", "show", failed, "--json").json
     assert [a["outcome"] for a in shown["attempts"]] == ["Failed"]
 
-    none = trace(deployed, "tasks", "logs", failed)
-    assert (none.code, "attempt 1 of" in none.err) == (1, True)
+    own = trace(deployed, "tasks", "logs", failed)
+    assert (own.code, "attempt_failed code=invalid_config" in own.out) == (0, True), own.err
     keep_log(deployed, failed, b'{"level":"warning","event":"node_slow","ms":7}\n\x1b[31mraw\n')
     read = trace(deployed, "tasks", "logs", failed, "--attempt", "1")
     assert (read.code, "warning  node_slow ms=7" in read.out) == (0, True), read.out
     assert "\\x1b[31mraw" in read.out
+    assert "attempt 1 ended as Failed: [invalid_config]" in read.out, "what its log lacks"
     assert trace(deployed, "tasks", "logs", failed, "--json").json["lines"][0]["ms"] == 7
 
 
@@ -157,7 +160,7 @@ def test_a_task_is_named_by_a_part_of_its_id(failed: str, deployed: Stack) -> No
 def test_why_answers_for_tasks_and_jobs(failed: str, deployed: Stack) -> None:
     said = trace(deployed, "why", failed)
     assert "failed for good" in said.out
-    assert f"trace tasks retry {failed}" in said.out
+    assert f"trace tasks retry --home {deployed.home.root} {failed}" in said.out
     said = trace(deployed, "why", "work.broken")
     assert "[invalid_config]" in said.out
     assert "reads work.echo.0: 0-9" in said.out
@@ -237,6 +240,55 @@ def test_what_cannot_be_is_said_plainly(
 ) -> None:
     said = trace(deployed, *arguments)
     assert (said.code, words in said.out + said.err) == (code, True), said.out + said.err
+
+
+def test_a_critical_alert_fires_until_it_is_acknowledged(deployed: Stack) -> None:
+    settings = load_settings(deployed.home)
+    instance = open_instance(deployed.home, settings)
+    data = databases.data_database(deployed.home, settings, instance, "trace_data_writer")
+    record(data, Alert("critical", "deep_reorg", "a reorg of depth 99", "deep_reorg:1"))
+    said = trace(deployed, "health")
+    assert (said.code, "FIRE  alerts" in said.out) == (1, True)
+    assert f"trace alerts ack --home {deployed.home.root} " in said.out
+    (shown,) = trace(deployed, "alerts", "--standing", "--json").json["alerts"]
+    part = shown["alert_id"][:8]
+    assert part in trace(deployed, "alerts").out
+    done = trace(deployed, "alerts", "ack", part, "--note", "a fork that we knew of")
+    assert (done.code, "1 alert acknowledged" in done.out) == (0, True)
+    assert f"acknowledged by {getpass.getuser()}@" in trace(deployed, "alerts").out
+    assert trace(deployed, "alerts", "ack", "--all").out == "no alert stands\n"
+    assert trace(deployed, "health").code == 0
+
+
+def test_dead_letters_are_listed_sent_again_and_dropped(deployed: Stack) -> None:
+    settings = load_settings(deployed.home)
+    instance = open_instance(deployed.home, settings)
+    owner = databases.dsn(deployed.home, settings, instance, "trace_owner")
+    with psycopg.connect(owner, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO queue.dead_letters (id, queue, body, receive_count, sent_at)"
+            " SELECT n, 'other', jsonb_build_object('n', n), 10, now()"
+            " FROM generate_series(900001, 900003) n"
+        )
+    home = deployed.home.root
+    hint = f"nobody could handle 3 messages: trace queues dead list --home {home}"
+    assert hint in trace(deployed, "queues").out
+    assert "900002" in trace(deployed, "queues", "dead", "list").out
+    assert '{"n": 900002}' in trace(deployed, "queues", "dead", "show", "900002").out
+    assert "1 message sent again" in trace(deployed, "queues", "dead", "resend", "900001").out
+    assert trace(deployed, "queues", "dead", "drop", "900001").code == 1, "it is none any more"
+    dropped = trace(deployed, "queues", "dead", "drop", "--all", "--yes")
+    assert dropped.out == "2 messages dropped\n"
+    assert trace(deployed, "queues", "dead", "list").out == "no dead letters\n"
+
+
+def test_personal_columns_of_a_dataset_that_there_is_not_are_not_granted(deployed: Stack) -> None:
+    refused = trace(deployed, "users", "add", "eve", "--pii", "requets")
+    assert (refused.code, "[unknown_dataset]" in refused.err) == (1, True)
+    assert "did you mean requests?" in refused.err
+    assert trace(deployed, "users", "add", "eve", "--pii", "requests").code == 0
+    assert trace(deployed, "users", "grant", "eve", "--pii", "requets").code == 1
+    assert trace(deployed, "users", "remove", "eve").code == 0
 
 
 def test_health_exits_with_1_when_something_fires(deployed: Stack) -> None:

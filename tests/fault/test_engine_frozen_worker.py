@@ -145,7 +145,8 @@ def assert_refused(stack: Engine, port: int, task_id: UUID) -> None:
             update={"attempt": 1}
         )
         tokens = TaskTokens(PemSigner(stack.secrets / FOLDER))
-        http.headers["X-Trace-Task-Capability"] = tokens.issue(task.org_id, task)
+        # In place of the user's token, which the client sends elsewhere.
+        http.headers["Authorization"] = f"Bearer {tokens.issue(task.org_id, task)}"
         output = task.outputs[0]
         written = {
             "dataset_uuid": str(output.dataset_uuid),

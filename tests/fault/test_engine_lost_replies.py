@@ -51,6 +51,7 @@ class Client:
     http: httpx.Client
     owner_dsn: str
     store: LocalStore
+    data_dsn: str
 
     def lose_and_repeat(
         self, path: str, body: dict[str, Any] | None = None, status: int = 200, **headers: str
@@ -108,8 +109,8 @@ class Client:
 
 
 @pytest.fixture
-def client(state_dsns: Any, janitor_dsn: str, tmp_path: Path) -> Iterator[Client]:
-    dispatcher = ServedDispatcher(state_dsns, tmp_path, janitor_dsn)
+def client(state_dsns: Any, data_dsns: Any, tmp_path: Path) -> Iterator[Client]:
+    dispatcher = ServedDispatcher(state_dsns, tmp_path, data_dsns.janitor)
     dispatcher.start()
     seen: set[str] = set()
 
@@ -125,7 +126,8 @@ def client(state_dsns: Any, janitor_dsn: str, tmp_path: Path) -> Iterator[Client
     with cutting_proxy([dispatcher.port], None, first_time) as proxy:
         url = f"http://localhost:{proxy.port}"
         with httpx.Client(base_url=url, headers=headers, timeout=30, trust_env=False) as http:
-            made = Client(dispatcher, proxy, http, state_dsns.owner, LocalStore(str(tmp_path)))
+            store = LocalStore(str(tmp_path))
+            made = Client(dispatcher, proxy, http, state_dsns.owner, store, data_dsns.owner)
             dispatcher.run(lambda plane: plane.deploy(DAG))
             yield made
     dispatcher.stop()
@@ -316,6 +318,14 @@ def a_rollback_may_be_repeated(client: Client) -> None:
     assert client.count("deploys", "kind = 'rollback'") == 1
 
 
+@proves("/v1/dags/{dag_name}/removal")
+def a_removal_may_be_repeated(client: Client) -> None:
+    answer = client.lose_and_repeat("/v1/dags/lossy/removal", {}, status=404)
+    assert "removed" in answer["detail"], "the first try had it removed"
+    assert client.count("active_dags") == 0
+    assert client.count("deploys", "kind = 'removal'") == 1
+
+
 @proves("/v1/tasks/{task_id}/cancel")
 def a_cancellation_may_be_repeated(client: Client) -> None:
     waiting, running = client.queued(2)
@@ -340,6 +350,27 @@ def a_retry_may_be_repeated(client: Client) -> None:
     assert client.count("queue.messages") == 1
     complete(client, client.dispatcher.run(lambda plane: plane.claimed(task_id)))
     assert client.outcomes() == [["Failed", "Completed"]]
+
+
+@proves("/v1/tasks/cancel")
+def a_cancellation_of_many_may_be_repeated(client: Client) -> None:
+    client.queued(2)
+    answer = client.lose_and_repeat("/v1/tasks/cancel", {"dag_name": "lossy"})
+    assert answer["tasks"] == 0, "the first try had them canceled"
+    assert client.count("tasks", "status = 'Canceled'") == 2
+
+
+@proves("/v1/tasks/retry")
+def a_retry_of_many_may_be_repeated(client: Client) -> None:
+    for attempt in client.claimed(2):
+        client.dispatcher.run(
+            lambda plane, attempt=attempt: plane.complete(attempt, status="Failed", retryable=False)
+        )
+    client.sql("DELETE FROM queue.messages")
+    answer = client.lose_and_repeat("/v1/tasks/retry", {"job_name": "echo"})
+    assert answer["tasks"] == 0, "the first try had them queued"
+    wait_for("their wake-ups", lambda: client.count("outbox") == 0, 20)
+    assert client.count("queue.messages") == client.count("tasks", "status = 'Queued'") == 2
 
 
 @proves("/v1/jobs/{dag_name}/{job_name}/pause")
@@ -497,6 +528,42 @@ def a_collection_of_garbage_may_be_repeated(client: Client) -> None:
     assert client.count("leftovers") == 0
 
 
+@proves("/v1/alerts/acknowledge")
+def alerts_may_be_acknowledged_again(client: Client) -> None:
+    with psycopg.connect(client.data_dsn) as connection:
+        row = connection.execute(
+            "INSERT INTO alert_events (severity, code, message, dedupe_key)"
+            " VALUES ('critical', 'deep_reorg', 'a reorg of depth 99', 'once') RETURNING id"
+        ).fetchone()
+    assert row is not None
+    body = {"alert_ids": [str(row[0])], "by": "ana"}
+    answer = client.lose_and_repeat("/v1/alerts/acknowledge", body)
+    assert answer["acknowledged"] == 0, "the first try had it acknowledged"
+    assert answer["alerts"][0]["acknowledged_by"] == "ana"
+
+
+@proves("/v1/dead-letters/resend")
+def dead_letters_may_be_sent_again_twice(client: Client) -> None:
+    client.lose_and_repeat("/v1/dead-letters/resend", {"ids": [dead_letter(client)]}, status=404)
+    assert client.count("queue.dead_letters") == 0
+    assert client.count("queue.messages", "queue = 'buffer'") == 1
+
+
+@proves("/v1/dead-letters/drop")
+def dead_letters_may_be_dropped_twice(client: Client) -> None:
+    client.lose_and_repeat("/v1/dead-letters/drop", {"ids": [dead_letter(client)]}, status=404)
+    assert client.count("queue.dead_letters") == client.count("queue.messages") == 0
+
+
+@proves("/internal/worker-starts")
+def a_worker_may_say_twice_that_it_started(client: Client) -> None:
+    (task_id,) = client.queued()
+    client.dispatcher.run(lambda plane: plane.claimed(task_id, "lite:here#1/7"))
+    body = {"identity": "lite:here", "incarnation": 2}
+    assert client.lose_and_repeat("/internal/worker-starts", body) == {"given_up": 0}
+    assert client.outcomes() == [["LeaseExpired"]]
+
+
 @proves("/internal/rpc/key-claims")
 def a_claim_of_keys_may_be_repeated(client: Client) -> None:
     body = {"holder": "rpc-1", "keys": ["mainnet/a", "mainnet/b"], "lease_s": 60}
@@ -554,6 +621,14 @@ def test_every_endpoint_that_writes_is_among_them(client: Client) -> None:
     assert writing == set(CASES)
 
 
+def dead_letter(client: Client) -> int:
+    (row,) = client.sql(
+        "INSERT INTO queue.dead_letters (id, queue, body, receive_count, sent_at)"
+        " VALUES (7, 'buffer', '{}', 10, clock_timestamp()) RETURNING id"
+    )
+    return int(row["id"])
+
+
 def fence(attempt: Claimed) -> dict[str, Any]:
     return {
         "task_id": str(attempt.task.task_id),
@@ -563,7 +638,9 @@ def fence(attempt: Claimed) -> dict[str, Any]:
 
 
 def token(attempt: Claimed) -> dict[str, str]:
-    return {"X-Trace-Task-Capability": attempt.capability_token}
+    shown = attempt.capability_token
+    # In place of the user's token, which the client sends elsewhere.
+    return {"X-Trace-Task-Capability": shown, "Authorization": f"Bearer {shown}"}
 
 
 def output(client: Client, attempt: Claimed) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -51,9 +50,15 @@ MUTANTS = {
     ),
     "an attempt that had read less replaces what had read more": (
         FRESHNESS,
-        "known.get((read.input_index, read.version), read.position) < read.position",
+        "known.get((read.input_index, read.version), _unsaid(read)) < read.position",
         "False",
         "A,B",
+    ),
+    "who began before anything was asked for once more counts as knowing of it": (
+        FRESHNESS,
+        "return 0 if read.input_index == REDONE else read.position",
+        "return read.position",
+        "D",
     ),
     "an attempt commits what it made of a version that gave way": (
         COMMIT,
@@ -130,16 +135,7 @@ MUTANTS = {
 }
 
 
-# A test of its own holds it, in test_freshness.py: chance seldom brings all that it takes together.
-SELDOM = {"a change that is routed later takes the place of a newer one"}
-
-
-def _each() -> list[Any]:
-    seldom = pytest.mark.xfail(reason="not seen in so many histories", strict=False)
-    return [pytest.param(name, marks=[seldom] if name in SELDOM else []) for name in MUTANTS]
-
-
-@pytest.mark.parametrize("name", _each())
+@pytest.mark.parametrize("name", MUTANTS)
 def test_the_judge_notices(name: str, tmp_path: Path) -> None:
     file, old, new, shapes = MUTANTS[name]
     answer = judged(mutated(tmp_path, file, old, new), shapes)

@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.integration.conftest import Ingest, settled_progress
+from tests.support.own_code import marks_of_versions
 from tests.support.raising_source import PLACES, SAID
 from tests.support.scripted_rpc import ScriptedRpc, scripted_rpc
 from tests.support.spark_cluster import SparkCluster, spark_cluster
@@ -204,6 +205,12 @@ def test_a_named_error_of_a_far_executor_arrives_whole(place: str, ingest: Inges
     with pytest.raises(MalformedBlock) as caught, readable_failures(lambda: None):
         PLACES[place](ingest.runtime.session())
     assert caught.value.__reduce__() == SAID.__reduce__()
+
+
+def test_executors_elsewhere_have_the_version_of_the_code_that_a_task_has(
+    ingest: Ingest, tmp_path: Path
+) -> None:
+    assert marks_of_versions(ingest.runtime, tmp_path, 1, 2, 1) == [1, 2, 1]
 
 
 def test_an_executor_that_is_lost_again_and_again_fails_the_task_readably(

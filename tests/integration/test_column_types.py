@@ -27,9 +27,10 @@ from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.operators import frames
 from trace_platform.operators.parquet_compact import Config, ParquetCompact
 from trace_platform.operators.spark.session import SparkRuntime
-from trace_platform.query import gate
 from trace_platform.query.engine import Engine
-from trace_platform.query.messages import Column, Limits, Relation, Run
+from trace_platform.query.messages import Limits, Relation, Run
+from trace_platform.sql import gate
+from trace_platform.sql.relations import Column
 from trace_platform.wire.task import OutputCommit
 
 pytestmark = pytest.mark.spark

@@ -160,7 +160,12 @@ def _short(chain: TinyChain) -> Callable[[str, list[Any]], Any]:
             "http://127.0.0.1:PORT refuses block 0: pruned, see /v3/***",
             True,
         ),
-        (_short, RpcUnreachable, "http://127.0.0.1:PORT does not have block 9 (yet)", True),
+        (
+            _short,
+            RpcUnreachable,
+            "http://127.0.0.1:PORT does not have block 9 (yet): it answers null",
+            True,
+        ),
     ],
 )
 def test_a_bad_node_is_named_in_one_line_and_nothing_is_sealed(

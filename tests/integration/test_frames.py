@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import signal
-import types
 from pathlib import Path
 from typing import Any
 
@@ -241,20 +239,6 @@ def test_a_full_disk_says_so(tasks: FrameTasks) -> None:
 def _fill_the_disk(_: Any) -> None:
     with open("/dev/full", "wb", buffering=0) as full:
         full.write(b"x")
-
-
-def test_the_operator_in_the_documentation_works_as_it_stands_there(tasks: FrameTasks) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
-    (source,) = re.findall(r"```python\n(\"\"\"`big_blocks`.*?)```", page, re.DOTALL)
-    module = types.ModuleType("big_blocks")
-    exec(source, module.__dict__)
-    operator = module.BigBlocks()
-    table = rows(0, 9).append_column("size", pa.array(range(0, 1_000, 100)))
-    read_from = given(0, 0, 9, [tasks.file("blocks_0_9", table)])
-    config = operator.Config.model_validate({"min_bytes": 700})
-    with tasks.task([read_from], [output(name="big_blocks")], config) as task:
-        (commit,) = operator.run(task).outputs
-    assert numbers(tasks.read(commit)) == [7, 8, 9]
 
 
 @pytest.mark.long

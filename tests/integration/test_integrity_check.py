@@ -33,6 +33,7 @@ from tests.support.cold_chain import (
 from tests.support.control_plane import ControlPlane
 from tests.support.operator_task import no_spark, operator_task
 from tests.support.scripted_rpc import RpcError, ScriptedRpc, scripted_rpc
+from tests.support.served_egress import WORKER_TOKEN, pool, served_egress
 from trace_platform.data.database import DataDatabase
 from trace_platform.devchain import DevChain
 from trace_platform.dispatcher.route_invalidations import route_invalidations
@@ -40,12 +41,13 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import (
     InvalidConfig,
     MissingFile,
-    ProvidersDisagree,
+    NodeContradictsItself,
     RpcUnreachable,
     WrongChain,
 )
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
+from trace_platform.drivers.secret_file import SecretFile
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.integrity_check import Config, IntegrityCheck
 from trace_platform.wire.task import Claimed, Invalidation
@@ -422,10 +424,47 @@ def test_a_node_that_contradicts_itself_invalidates_nothing(
         return found
 
     node.answer = answer
-    with pytest.raises(ProvidersDisagree) as caught:
+    with pytest.raises(NodeContradictsItself, match="the node contradicts itself: two") as caught:
         checked.run()
-    assert caught.value.retryable
+    assert (caught.value.code, caught.value.retryable) == ("node_contradicts_itself", True)
     assert checked.alerts() == []
+
+
+@pytest.mark.parametrize(
+    ("n_providers", "code", "says"),
+    [
+        (1, "node_contradicts_itself", "the node contradicts itself: two answers"),
+        (2, "providers_disagree", "providers disagree: two answers"),
+    ],
+)
+def test_only_several_providers_disagree(
+    checked: Checked,
+    node: ScriptedRpc,
+    tmp_path: Path,
+    n_providers: int,
+    code: str,
+    says: str,
+) -> None:
+    """Behind the egress one node is one node. It says something else the second time."""
+    tell, asked = node.answer, []
+
+    def answer(method: str, params: list[Any]) -> Any:
+        found = tell(method, params)
+        if method == "eth_getBlockReceipts" and params[0] == hex(50):
+            asked.append(1)
+            if len(asked) == 1:
+                found[0]["gasUsed"] = "0x1"
+        return found
+
+    node.answer = answer
+    token = tmp_path / "token"
+    token.write_text(WORKER_TOKEN)
+    token.chmod(0o600)
+    with served_egress(pool(*[node.url] * n_providers)) as egress:
+        endpoint = RpcEndpoint(f"{egress.url}/pools/main", SecretFile(str(token)))
+        with pytest.raises(RpcUnreachable, match=says) as caught:
+            IntegrityCheck().run(replace(checked.task(), rpc=lambda _: endpoint))
+    assert caught.value.code == code
 
 
 def test_a_header_that_does_not_hash_to_its_hash_invalidates_nothing(
@@ -440,14 +479,14 @@ def test_a_header_that_does_not_hash_to_its_hash_invalidates_nothing(
         return found
 
     node.answer = answer
-    with pytest.raises(ProvidersDisagree, match="block 50"):
+    with pytest.raises(NodeContradictsItself, match="block 50"):
         checked.run()
     # Whoever turns the proof off believes the node.
     assert checked.found(header_hash=False) == [("blocks", 50, 50)]
 
 
 def test_roots_that_are_no_tries_are_the_nodes_contradiction(checked: Checked) -> None:
-    with pytest.raises(ProvidersDisagree, match="root"):
+    with pytest.raises(NodeContradictsItself, match="root"):
         checked.run(roots=True)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -39,6 +40,7 @@ from trace_platform.operators import query_export
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.query_export import Config, QueryExport
 from trace_platform.operators.spark.session import SparkRuntime
+from trace_platform.wire.headers import TASK_CAPABILITY
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.query import ROWS_HEADER, TRUNCATED_HEADER, DatasetRef, ResolvedDataset
 from trace_platform.wire.task import (
@@ -82,12 +84,10 @@ class Exporter:
     def store(self) -> LocalStore:
         return LocalStore(str(self.service.home.objects))
 
-    def run(
-        self, config: dict[str, Any], *inputs: TaskInput, where: dict[str, Any] | None = None
-    ) -> tuple[TaskPayload, CompleteRequest]:
+    def payload(self, config: dict[str, Any], *inputs: TaskInput) -> TaskPayload:
         task_id, dataset, version = uuid4(), uuid4(), uuid4()
         prefix = attempt_prefix("trace-data", self.org_id, dataset, version, task_id, 1)
-        payload = TaskPayload(
+        return TaskPayload(
             task_id=task_id,
             attempt=1,
             org_id=self.org_id,
@@ -108,11 +108,16 @@ class Exporter:
             heartbeat_timeout_seconds=30,
             log_uri=f"s3://trace-data/logs/{task_id}.jsonl",
         )
+
+    def run(
+        self, config: dict[str, Any], *inputs: TaskInput, where: dict[str, Any] | None = None
+    ) -> tuple[TaskPayload, CompleteRequest]:
+        payload = self.payload(config, *inputs)
         claimed = Claimed(
             attempt=1,
             lease_token=uuid4(),
             lease_expires_at="2100-01-01T00:00:00Z",
-            capability_token=self.tokens.issue(self.org_id, payload),
+            capability_token=self.tokens.issue(self.org_id, payload, trusted=True),
             task=payload,
         )
         ca = (self.service.home.tls / "ca.pem").read_text()
@@ -123,6 +128,17 @@ class Exporter:
             query=lambda token: QueryEndpoint(self.service.url, token, ca),
         )
         return payload, Attempt(claimed, resources).run()
+
+    def ask(
+        self, sql: str, given: TaskInput, header: str, *, trusted: bool = False
+    ) -> httpx.Response:
+        """As the code of an attempt does by itself."""
+        payload = self.payload({}, given)
+        token = self.tokens.issue(self.org_id, payload, trusted=trusted)
+        sent = {header: token if header == TASK_CAPABILITY else f"Bearer {token}"}
+        with self.service.client() as client:
+            del client.headers["Authorization"]
+            return client.post("/v1/task/query", json={"sql": sql}, headers=sent)
 
     def committed(self, payload: TaskPayload, report: CompleteRequest) -> Manifest:
         """As the Dispatcher finds it."""
@@ -178,6 +194,9 @@ def exporter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exporter]:
         pq.write_table(ROWS, folder / "blocks_10_19.parquet")
         pq.write_table(pa.table({"n": [1]}), folder / "other.parquet")
         service.publish("blocks", [folder / "blocks_10_19.parquet"], row_count=10)
+        people = [folder / "people.parquet"]
+        pq.write_table(pa.table({"n": [1, 2], "email": ["a@x", "b@x"]}), people[0])
+        service.publish("people", people, row_count=2, pii=["email"])
         service.publish("secrets", [folder / "other.parquet"], row_count=1)
         yield Exporter(service, TaskTokens(signer), SparkRuntime(folder / "spark"))
 
@@ -194,6 +213,51 @@ def blocks(exporter: Exporter) -> TaskInput:
         end=BLOCKS.end,
         files=dataset.files,
     )
+
+
+@pytest.fixture
+def people(exporter: Exporter) -> TaskInput:
+    dataset = exporter.service.dispatcher.datasets["people"]
+    return TaskInput(
+        input_index=0,
+        dataset_uuid=dataset.dataset_uuid,
+        dataset_version=dataset.dataset_version,
+        partition_key="all",
+        files=dataset.files,
+        where={"email": "a@x"},
+    )
+
+
+@pytest.mark.parametrize("header", ["Authorization", TASK_CAPABILITY])
+def test_personal_columns_are_masked_for_code_that_nobody_vouches_for(
+    header: str, exporter: Exporter, people: TaskInput
+) -> None:
+    sql = "select n, email from input_0"
+    shown = exporter.ask(sql, people, header, trusted=True).json()
+    assert (shown["rows"], shown["datasets"][0]["masked"]) == ([[1, "a@x"]], [])
+    hidden = exporter.ask(sql, people, header).json()
+    assert (hidden["rows"], hidden["datasets"][0]["masked"]) == ([[1, "***"]], ["email"])
+    probing = exporter.ask("select n from people where email = 'a@x'", people, header).json()
+    assert probing["rows"] == []
+
+
+def test_a_token_in_either_header_is_checked_alike(exporter: Exporter, people: TaskInput) -> None:
+    """A wrong one is refused beside a right one: which of them counts is no guess."""
+    token = exporter.tokens.issue(exporter.org_id, exporter.payload({}, people))
+    with exporter.service.client(token=token) as client:
+        for wrong in ("x.y.z", token[:-4] + "AAAA", exporter.service.home.secret("user_token")):
+            sent = {TASK_CAPABILITY: wrong}
+            answer = client.post("/v1/task/query", json={"sql": "select 1"}, headers=sent)
+            assert answer.status_code == 401, wrong
+            assert "different tokens" in answer.json()["detail"]
+        both = {TASK_CAPABILITY: token}
+        asked = client.post("/v1/task/query", json={"sql": "select 1"}, headers=both)
+        assert asked.status_code == 200
+        # A capability opens nothing of a user's.
+        answer = client.post(
+            "/v1/query", json={"sql": "select 1"}, headers={TASK_CAPABILITY: token}
+        )
+        assert answer.status_code == 401
 
 
 def test_an_answer_becomes_a_sealed_partition(exporter: Exporter, blocks: TaskInput) -> None:

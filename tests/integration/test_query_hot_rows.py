@@ -28,7 +28,8 @@ from trace_platform.domain.errors import (
     Unavailable,
 )
 from trace_platform.query.hot_rows import HotTables, open_tables
-from trace_platform.query.messages import Column, Filter, Scan
+from trace_platform.query.messages import Filter, Scan
+from trace_platform.sql.relations import Column
 
 if TYPE_CHECKING:
     from tests.conftest import PostgresServer

@@ -137,17 +137,29 @@ def test_a_paused_source_emits_nothing_until_it_goes_on(rig: Rig) -> None:
         return await resume_job(plane.me.state, plane.me.org_id, "live", "source")
 
     rig.dispatcher.run(pause)
-    (attempt,) = [a for a in rig.worker._attempts() if a.is_source]
-    wait_for("the pause", lambda: not attempt._go_on.is_set())
-    # One may have been on its way.
-    beats = attempt._beats
-    wait_for("another heartbeat", lambda: attempt._beats >= beats + 1)
+    wait_for("its end", lambda: run_of(rig)["status"] == "Queued")
+    wait_for("a free slot", lambda: not [a for a in rig.worker._attempts() if a.is_source])
     paused = events(rig)
-    wait_for("more heartbeats", lambda: attempt._beats >= beats + 3)
-    assert events(rig) == paused
     rig.dispatcher.run(resume)
     wait_for("events again", lambda: events(rig) > paused)
-    assert run_of(rig)["attempt"] == 1
+    assert (run_of(rig)["attempt"], run_of(rig)["forgiven"]) == (2, 1)
+
+
+def test_sources_take_no_slot_from_tasks_that_end(rig: Rig) -> None:
+    """As many as the worker has slots for tasks: they starved everything else."""
+    behave(counting())
+    second = """  - name: second
+    activation: source
+    source: { kind: always_on }
+    runtime: ecs_platform
+    operator: ticker
+    config: { every_seconds: 0.05 }
+"""
+    deploy(rig, dag() + second)
+    done = "SELECT 1 FROM tasks WHERE status = 'Completed' AND dedupe_key <> 'run'"
+    wait_for("tasks beside two sources", lambda: len(rig.sql(done)) >= 5)
+    runs = rig.sql("SELECT status FROM tasks WHERE dedupe_key = 'run'")
+    assert [run["status"] for run in runs] == ["Running"] * 2
 
 
 def test_a_removed_source_ends_and_is_not_started_again(rig: Rig) -> None:

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -273,6 +274,33 @@ def test_a_copy_of_a_home_has_nothing_of_the_one_that_runs(home: Home, tmp_path:
         with Supervisor(copy, [Stage((fake("one"),))]):
             assert pid_of(copy, "one") != pid_of(home, "one")
         assert instance_status(home).ready
+
+
+def test_a_stack_that_stops_says_so(home: Home, eventually: Eventually) -> None:
+    """One process is gone already, the other takes its time."""
+    slow = READY + (
+        "import time\nleave = pathlib.Path(os.environ['TRACE_HOME'], 'leave')\n"
+        "signal.signal(signal.SIGTERM, lambda *_: None)\nready()\nsignal.pause()\n"
+        "while not leave.exists(): time.sleep(0.01)\n"
+    )
+    stages = [Stage((fake("first", slow),)), Stage((fake("last"),))]
+    supervisor = Supervisor(home, stages)
+    supervisor.start()
+    assert not instance_status(home).stopping
+    stopping = threading.Thread(target=supervisor.stop)
+    stopping.start()
+    try:
+        eventually(lambda: gone(pid_of(home, "last")))
+        found = instance_status(home)
+        assert {each.name: each.state for each in found.processes} == {
+            "first": "stopping",
+            "last": "stopped",
+        }
+        assert (found.stopping, found.ready) == (True, False)
+    finally:
+        (home.root / "leave").touch()
+        stopping.join()
+    assert list(home.run.iterdir()) == []
 
 
 def test_output_goes_to_the_log_of_the_process(home: Home) -> None:

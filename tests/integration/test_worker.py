@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,22 +14,36 @@ import pytest
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from tests.conftest import DataDsns
 from tests.support.control_plane import WORKER_TOKEN
 from tests.support.probe_operator import behave
 from tests.support.served_dispatcher import ServedDispatcher
 from tests.support.stack import wait_for
+from trace_platform.data.database import DataDatabase
 from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.domain.errors import BadInput, RpcUnreachable
+from trace_platform.domain.errors import (
+    BadInput,
+    MalformedBlock,
+    NodeContradictsItself,
+    ProvidersDisagree,
+    RpcUnreachable,
+    TraceError,
+    WrongChain,
+)
+from trace_platform.domain.prefix import log_uri
+from trace_platform.domain.worker_identity import WorkerIdentity
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.lite.pgqueue import PgQueueReceiver
+from trace_platform.drivers.queue import source_queue
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators import registry
 from trace_platform.operators.contract import Result, TaskContext
+from trace_platform.operators.own.load_code import CodeLoader
 from trace_platform.operators.spark.session import SparkRuntime
 from trace_platform.worker import serve
 from trace_platform.worker.dispatcher_client import DispatcherClient
 from trace_platform.worker.resources import Resources
-from trace_platform.worker.serve import Worker
+from trace_platform.worker.serve import Line, Worker
 
 DAG = """
 name: probe
@@ -44,29 +60,36 @@ jobs:
 
 
 class Rig:
-    """A dispatcher, a queue and a worker with two slots."""
+    """A dispatcher, a queue and a worker with two slots, and as many for sources."""
 
-    def __init__(self, dsns: Any, folder: Path) -> None:
+    def __init__(
+        self, dsns: Any, folder: Path, data: DataDatabase | None = None, incarnation: int = 1
+    ) -> None:
         self.dispatcher = ServedDispatcher(dsns, folder)
         self.dispatcher.start()
         self._owner = dsns.owner
-        self._queue = PgQueueReceiver(dsns.queue)
+        self._queues = PgQueueReceiver(dsns.queue), PgQueueReceiver(dsns.queue)
         self._client = DispatcherClient(self.dispatcher.url, WORKER_TOKEN, self.dispatcher.tls.ca)
         self.worker = Worker(
-            "test-worker",
+            WorkerIdentity("test-worker", incarnation, os.getpid()),
             "ecs_platform",
-            "ecs_platform",
-            2,
-            self._queue,
+            Line(2, self._queues[0], "ecs_platform", is_sources=False),
+            Line(2, self._queues[1], source_queue("ecs_platform"), is_sources=True),
             self._client,
-            Resources(LocalStore(str(folder)), RpcEndpoint, SparkRuntime(folder / "spark")),
+            Resources(
+                LocalStore(str(folder)),
+                RpcEndpoint,
+                SparkRuntime(folder / "spark"),
+                data,
+                code=CodeLoader(folder / f"code-{incarnation}", self._client.operator_code),
+            ),
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         self.worker._watch()
-        self.worker._poll()
+        self.worker._work()
         self.worker._drain()
 
     def start(self, end: int = 9, *, attempts: int = 1, limit: float = 60) -> None:
@@ -95,7 +118,8 @@ class Rig:
         self._thread.join(60)
         self._client.close()
         self.dispatcher.stop()
-        self._queue.close()
+        for queue in self._queues:
+            queue.close()
 
 
 @pytest.fixture
@@ -104,6 +128,16 @@ def rig(state_dsns: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     # Directives arrive soon, under a lease that a busy machine keeps.
     monkeypatch.setattr(serve, "MAX_BEAT_S", 0.3)
     opened = Rig(state_dsns, tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def rig_with_data(
+    state_dsns: Any, data_dsns: DataDsns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Rig]:
+    monkeypatch.setitem(registry.OPERATORS, "probe", "tests.support.probe_operator.Probe")
+    opened = Rig(state_dsns, tmp_path, DataDatabase(data_dsns.writer))
     yield opened
     opened.close()
 
@@ -138,6 +172,35 @@ def test_a_failure_that_another_attempt_can_mend_is_retried(rig: Rig) -> None:
     assert [row["error_code"] for row in history] == ["rpc_unreachable", "operator_crashed", None]
 
 
+def test_why_an_attempt_failed_stands_in_its_log_with_all_that_the_error_knows(
+    rig: Rig, tmp_path: Path
+) -> None:
+    def run(task: TaskContext) -> None:
+        task.log.info("asked", block=7)
+        try:
+            raise ConnectionError("connection refused by 127.0.0.1:9")
+        except ConnectionError as error:
+            raise WrongChain("no block 7", hint="ask another", provider="a", block=7) from error
+
+    behave(run)
+    rig.start()
+    task = rig.task("Failed")
+    body = LocalStore(str(tmp_path)).get(log_uri("trace-data", task["org_id"], task["id"], 1))
+    asked, ended = map(json.loads, body.splitlines())
+    assert (asked["event"], ended["event"]) == ("asked", "attempt_failed")
+    assert ended | {"timestamp": None} == {
+        "timestamp": None,
+        "level": "error",
+        "event": "attempt_failed",
+        "code": "wrong_chain",
+        "reason": "no block 7",
+        "hint": "ask another",
+        "provider": "a",
+        "block": 7,
+        "caused_by": ["ConnectionError: connection refused by 127.0.0.1:9"],
+    }
+
+
 def test_the_next_attempt_comes_no_sooner_than_the_failure_says(rig: Rig) -> None:
     behave(fail_with(RpcUnreachable("limited", retry_after_s=1_000)))
     rig.start(attempts=3)
@@ -150,6 +213,20 @@ def test_the_next_attempt_comes_no_sooner_than_the_failure_says(rig: Rig) -> Non
 
     (row,) = wait_for("a task that waits to be retried", pause)
     assert round(row["seconds"]) == 1_000
+
+
+def test_a_node_that_is_away_for_longer_than_all_attempts_costs_none(rig: Rig) -> None:
+    """16 seconds of silence ended tasks for good: three attempts in 15 s."""
+    away = iter([RpcUnreachable("the node is away", outage=True)] * 4)
+
+    def run(task: TaskContext) -> None:
+        error = next(away, None)
+        if error:
+            raise error
+
+    behave(run)
+    rig.start(attempts=2)
+    assert rig.task("Completed")["attempt"] == 5
 
 
 def test_a_failure_that_none_can_mend_is_final(rig: Rig) -> None:
@@ -259,3 +336,36 @@ def test_a_stopping_worker_hands_its_work_back(rig: Rig) -> None:
     (task,) = rig.sql("SELECT forgiven, status, next_retry_at FROM tasks")
     assert task["forgiven"] == 1, "a stop is not the task's fault"
     assert task["status"] == "Queued" or task["next_retry_at"] is not None
+
+
+LIES = "the node contradicts itself about block 7: its hash is 0x1, what it says makes 0x2"
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"),
+    [
+        (ProvidersDisagree(LIES), 2),
+        (NodeContradictsItself(LIES), 2),
+        (MalformedBlock(LIES), 2),
+        # Of a chain that moved while it was read: the next attempt finds it whole.
+        (MalformedBlock(LIES), 1),
+        (RpcUnreachable("gone"), 2),
+    ],
+    ids=["disagreement", "contradiction", "no block, twice", "no block, once", "away"],
+)
+def test_a_node_that_contradicts_itself_is_an_alert_and_not_just_a_failed_task(
+    rig_with_data: Rig, data_dsns: DataDsns, error: TraceError, attempts: int
+) -> None:
+    behave(fail_with(error))
+    rig_with_data.start(attempts=attempts)
+    task = rig_with_data.task("Failed")
+    assert task["attempt"] == attempts
+    with psycopg.connect(data_dsns.owner, row_factory=dict_row) as connection:
+        told = connection.execute("SELECT * FROM alert_events").fetchall()
+    if attempts == 1 or type(error) is RpcUnreachable:
+        assert told == []
+        return
+    (alert,) = told
+    assert (alert["code"], alert["severity"], alert["message"]) == (error.code, "warning", LIES)
+    assert (alert["dag"], alert["job"]) == ("probe", "work")
+    assert alert["facts"]["task_id"] == str(task["id"])

@@ -354,6 +354,11 @@ def test_tables_from_before_the_readers_were_limited_stay_readable(
         # As it was before: of the migrations since then nothing.
         owner.execute("DROP TRIGGER open_hot_table ON hot_tables")
         owner.execute("DROP FUNCTION open_hot_table()")
+        owner.execute(
+            "ALTER TABLE alert_events DROP COLUMN acknowledged_at, DROP COLUMN acknowledged_by,"
+            " DROP COLUMN acknowledged_note, DROP COLUMN ended_at"
+        )
+        owner.execute("DROP FUNCTION forget_alerts, incident_has_ended")
         owner.execute("DELETE FROM schema_migrations WHERE version >= 5")
         old = "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO trace_query"
         owner.execute(old)

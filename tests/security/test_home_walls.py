@@ -20,6 +20,7 @@ import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psutil
@@ -36,7 +37,7 @@ from trace_platform.app.home import Home
 from trace_platform.app.instance import open_instance
 from trace_platform.app.process_record import start_ticks
 from trace_platform.app.processes import NAMES
-from trace_platform.app.rotate_logs import rotate_all
+from trace_platform.app.rotate_logs import Rotation, rotate_all
 from trace_platform.app.settings import Settings
 from trace_platform.app.supervisor import HomeLock, supervisor_pid
 from trace_platform.cli import app
@@ -369,7 +370,7 @@ def test_a_database_that_was_nobodys_is_taken_over(home: Home, database: Embedde
 # Run in the place of a query process: confined as one is, it tries what it is told.
 _CONFINED = """
 import json, os, sys
-from trace_platform.query import confine
+from trace_platform.confinement import confine
 confine.confine(json.loads(sys.argv[1]), sys.argv[2])
 try:
     exec(sys.argv[3])
@@ -405,7 +406,7 @@ def test_without_landlock_the_user_alone_keeps_a_query_from_postgres(
     written(home)
     alone = """
         import ctypes
-        from trace_platform.query import privileges
+        from trace_platform.confinement import privileges
         privileges.drop(ctypes.CDLL(None), [], {scratch!r})
         open({path!r}, "rb")
     """
@@ -481,11 +482,35 @@ def test_a_log_that_grows_while_its_process_runs_is_moved_aside(home: Home) -> N
         for line in (b"first\n", b"second\n", b"third\n", b"fourth\n"):
             written.write(line * 100)
             written.flush()
-            rotate_all(home.logs, max_bytes=500, keep=2)
+            rotate_all(home.logs, Rotation(max_bytes=500, keep_bytes=1_400))
         written.write(b"last\n")
     assert log.read_text() == "last\n"
     kept = {path.name: path.read_text()[:6] for path in home.logs.iterdir() if path != log}
     assert kept == {"dispatcher.jsonl.1": "fourth", "dispatcher.jsonl.2": "third\n"}
+
+
+def test_lines_of_a_log_go_by_age_however_small_it_is(home: Home) -> None:
+    """Of a process that stays up and says little: nothing is older than it may be for long."""
+    path, rotation = home.logs / "rpc.jsonl", Rotation.of(keep_days=30, max_mb=80)
+
+    def line(days: float) -> str:
+        moment = datetime.now(UTC) - timedelta(days=days)
+        return json.dumps({"timestamp": moment.isoformat(), "event": f"{days} days old"}) + "\n"
+
+    path.write_text("a crash's last words\n" + line(3))
+    rotate_all(home.logs, rotation)
+    assert not path.with_name("rpc.jsonl.1").exists()
+
+    old = line(8) + line(1)
+    path.write_text(old)
+    rotate_all(home.logs, rotation)
+    aside = path.with_name("rpc.jsonl.1")
+    assert (path.read_text(), aside.read_text()) == ("", old)
+
+    for days, stays in ((29, True), (31, False)):
+        os.utime(aside, (0, (datetime.now(UTC) - timedelta(days=days)).timestamp()))
+        rotate_all(home.logs, rotation)
+        assert aside.exists() == stays, days
 
 
 # --- Locks

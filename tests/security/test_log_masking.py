@@ -42,6 +42,7 @@ def log() -> Iterator[Log]:
     [
         *("token", "password", "dsn", "authorization", "lease_token", "capability_token"),
         *("Authorization", "X-Trace-Worker-Token", "state_dsn", "pg_password", "client_secret"),
+        *("X-Trace-Task-Capability", "x-trace-service-token", "task_capability"),
     ],
 )
 def test_values_of_secret_keys_are_masked(log: Log, key: str) -> None:
@@ -66,6 +67,10 @@ def test_what_is_not_secret_is_kept(log: Log) -> None:
         f"cannot open postgresql://me:{SECRET}@db:5432/state",
         f"Authorization: Bearer {SECRET}",
         f"https://:{SECRET}@node.example/v1",
+        f"X-Trace-Task-Capability: {SECRET}",
+        f"{{'X-Trace-Task-Capability': '{SECRET}', 'accept': '*/*'}}",
+        f"x-trace-worker-token={SECRET}",
+        f"the token eyJhbGciOiJFUzI1NiJ9.{SECRET}.c2lnbmF0dXJl was refused",
     ],
 )
 def test_secrets_inside_of_texts_are_masked(log: Log, text: str) -> None:

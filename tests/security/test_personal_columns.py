@@ -235,3 +235,25 @@ def test_a_webhooks_id_is_shown_nowhere_that_a_mask_does_not_reach(
     assert not instance.deliver("hooked/calls", SECRET)
     [row], _ = seen(instance, "select webhook_id, received_at is null, body from calls", ana)
     assert row == ["***", False, "***"]
+
+
+# --- the catalog
+
+
+def test_the_catalog_of_each_user_marks_what_that_user_does_not_see(
+    instance: QueryInstance,
+) -> None:
+    load(instance, LOADED, people())
+    ana, ben = instance.users.add("ana"), instance.users.add("ben", pii=["labels"])
+    marked = "select column_name, is_masked from information_schema.columns"
+    for token, hidden in ((ana, True), (ben, False)):
+        rows = instance.ask(marked, token).json()["rows"]
+        assert rows == [["n", False], ["email", hidden]]
+        assert instance.ask("show tables", token).json()["rows"] == [["labels"]]
+        described = instance.ask("describe labels", token).json()["rows"]
+        assert [row[5] for row in described] == [None, "masked" if hidden else None]
+        for sql in ("explain analyze select * from labels", "summarize labels"):
+            answer = instance.ask(sql, token).text
+            assert str(instance.query.home.root) not in answer
+            assert (SECRET in answer) == (not hidden and sql.startswith("summarize"))
+    assert instance.ask("select sql from duckdb_views()", ana).status_code == 422

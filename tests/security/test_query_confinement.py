@@ -30,8 +30,8 @@ import pytest
 
 from tests.security.attack_corpus import FILES, REFUSED
 from tests.support import confined_attempts
+from trace_platform.confinement import privileges, system_calls
 from trace_platform.domain.accounts import QUERY
-from trace_platform.query import privileges, system_calls
 from trace_platform.query.children import ChildPool
 from trace_platform.query.messages import HEADER_BYTES, Limits, Ready, decode_reply
 
@@ -183,7 +183,7 @@ def _held(python: str, scratch: str, readable: str = "/usr") -> list[str]:
     source = str(Path(privileges.__file__).parents[2])
     code = (
         f"import os, sys; sys.path.insert(0, {source!r})\n"
-        "from trace_platform.query import confine\n"
+        "from trace_platform.confinement import confine\n"
         f"print(*confine.confine([{readable!r}], {scratch!r}), f'uid={{os.getuid()}}')\n"
         f"open({scratch!r} + '/file', 'w').close()"
     )
@@ -445,7 +445,7 @@ def _version(python: str) -> tuple[int, ...]:
 # Prints as JSON what a confined process is, thread by thread.
 _INSPECT = """
 import json, os, sys, threading
-from trace_platform.query import confine
+from trace_platform.confinement import confine
 before = threading.Event()
 if sys.argv[2] == "late":
     threading.Thread(target=before.wait).start()
@@ -560,7 +560,7 @@ def _gone(process: psutil.Process) -> bool:
 
 _CALL_EVERYTHING = """
 import ctypes, json, os, sys
-from trace_platform.query import confine, system_calls
+from trace_platform.confinement import confine, system_calls
 confine.confine([], sys.argv[1])
 libc = ctypes.CDLL(None, use_errno=True)
 def outcome(number, *arguments):

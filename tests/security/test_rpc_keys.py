@@ -18,12 +18,14 @@ from tests.support.bad_provider import HTML, BadProvider, Fault, bad_provider
 from tests.support.control_plane import SECRETS
 from tests.support.served_dispatcher import ServedDispatcher
 from tests.support.served_egress import QUICK, USER_TOKEN, call, served_egress
+from trace_platform.app.doctor import check_rpc
 from trace_platform.app.home import Home
 from trace_platform.app.instance import Instance
 from trace_platform.app.lite_stack import lite_stages
+from trace_platform.app.named_secrets import NamedSecrets
 from trace_platform.app.process import Keeper
 from trace_platform.app.rotatable_secret import RotatableSecret
-from trace_platform.app.rpc_endpoints import missing_keys, pool_configs, rpc_endpoints
+from trace_platform.app.rpc_endpoints import missing_keys, pool_configs, rpc_endpoints, shown_keys
 from trace_platform.app.settings import Settings, load_settings
 from trace_platform.domain.errors import DispatcherUnreachable, InvalidConfig
 from trace_platform.rpc.config import PoolConfig, ProviderConfig
@@ -168,6 +170,34 @@ def test_a_key_without_a_value_is_named_and_its_provider_left_out(tmp_path: Path
     assert missing_keys(found, nothing.get) == ["first_key"]
     first, second = pool_configs(found, nothing.get)[1].providers
     assert (first.lacks_key, second.lacks_key) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "shows"),
+    [
+        ("http://node.example/v2/{key}", True, True),
+        ("http://node.example", True, True),
+        ("http://10.0.0.5:8545/v2/0123456789abcdef", False, True),
+        ("http://me:pw@node.example", False, True),
+        ("http://10.0.0.5:8545", False, False),
+        ("https://node.example/v2/{key}", True, False),
+        ("http://127.0.0.1:8545/v2/{key}", True, False),
+        ("http://[::1]:8545/v2/{key}", True, False),
+        ("http://127.0.0.1@node.example/{key}", True, True),
+    ],
+)
+def test_a_key_that_can_be_read_on_the_way_is_warned_of(
+    tmp_path: Path, url: str, key: bool, shows: bool
+) -> None:
+    text = f"[[rpc_pools.m.providers]]\nname = 'a'\nurl = '{url}'\n"
+    found = settings(tmp_path, text + ("key_secret = 'first_key'\n" if key else ""))
+    NamedSecrets(Home(tmp_path)).set("first_key", KEY)
+    pools = pool_configs(found, {"first_key": KEY}.get)
+    assert shown_keys(pools) == (["m/a"] if shows else [])
+    finding = check_rpc(Home(tmp_path), found)
+    assert finding.level == ("warn" if shows else "ok")
+    assert KEY not in finding.detail
+    assert "0123456789abcdef" not in finding.detail
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,11 @@ publish:
 """
 
 
-async def take(plane: ControlPlane, n: int = 100) -> list[Claimed]:
+async def take(plane: ControlPlane, n: int = 100, *, sources: bool = False) -> list[Claimed]:
     await plane.settle()
-    found = await claim_tasks(plane.me.state, plane.me.grants, "ecs_platform", ["w"] * n)
+    found = await claim_tasks(
+        plane.me.state, plane.me.grants, "ecs_platform", ["w"] * n, sources=sources
+    )
     return [claimed for _, claimed in found]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from trace_platform.query import confine
+from trace_platform.confinement import confine
 
 Attempt = Callable[[Any], object]
 libc = ctypes.CDLL(None, use_errno=True)

@@ -12,7 +12,7 @@ import sys
 import threading
 from types import SimpleNamespace
 
-from trace_platform.query import confine
+from trace_platform.confinement import confine
 
 _TIMEOUT_S = 2.0
 

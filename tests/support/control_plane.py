@@ -21,12 +21,16 @@ from trace_platform.dispatcher.loops import Wake
 from trace_platform.dispatcher.publish_outbox import Publishing, publish_outbox
 from trace_platform.dispatcher.task_tokens import TaskTokens
 from trace_platform.dispatcher.trigger_source import trigger_source
+from trace_platform.dispatcher.trust import trusted_by
 from trace_platform.domain.errors import TraceError
+from trace_platform.domain.own_code import Code, Files
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.lite.pem_signer import PemSigner
+from trace_platform.drivers.lite.pg_dead_letters import PgDeadLetters
 from trace_platform.drivers.lite.pgqueue import PgQueueReceiver, PgQueueSender
 from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.queue import source_queue
 from trace_platform.state import dags
 from trace_platform.wire.control import TriggerRequest
 from trace_platform.wire.manifest import MANIFEST_NAME, SUCCESS_NAME, Manifest, ManifestFile, seal
@@ -105,12 +109,18 @@ class ControlPlane:
             state=state,
             data=data,
             store=LocalStore(str(folder)),
-            grants=Grants(TaskTokens(PemSigner(folder / "keys")), "trace-data", "trace-scratch"),
+            grants=Grants(
+                TaskTokens(PemSigner(folder / "keys")),
+                "trace-data",
+                "trace-scratch",
+                trusts=trusted_by(Runtimes.default()),
+            ),
             secrets=SECRETS,
             runtimes=Runtimes.default(),
             org_id=org_id,
             retry_base_s=1.0,
             wake=Wake(),
+            dead_letters=PgDeadLetters(state),
         )
         return cls(me, PgQueueSender(state), PgQueueReceiver(dsns.queue), dsns.owner)
 
@@ -132,8 +142,9 @@ class ControlPlane:
             assert time.monotonic() < deadline, "neither blocked nor done"
             await asyncio.wait([call], timeout=0.01)
 
-    async def deploy(self, yaml: str = DAG) -> None:
-        await deploy_dag(self.me.state, self.me.org_id, yaml, "dag.yaml")
+    async def deploy(self, yaml: str = DAG, code: Files | None = None) -> None:
+        given = Code(code or {})
+        await deploy_dag(self.me.state, self.me.org_id, yaml, "dag.yaml", code=given)
 
     async def trigger(self, start: int, end: int, dag: str = "chain", job: str = "request") -> int:
         request = TriggerRequest(start=start, end=end)
@@ -155,7 +166,8 @@ class ControlPlane:
         return answer
 
     def wake_ups(self) -> list[UUID]:
-        messages = self.received.receive("ecs_platform", 1000, 30)
+        queues = ("ecs_platform", source_queue("ecs_platform"))
+        messages = [m for name in queues for m in self.received.receive(name, 1000, 30)]
         self.received.ack([m.receipt for m in messages])
         return [UUID(m.body["task_id"]) for m in messages]
 

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from textwrap import dedent
 
 ROOT = Path(__file__).parents[2]
 
-_FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(
+    r"^(?:<!-- not run: ([^\n]+) -->\n)?( *)```(\w*)\n(.*?)^\2```$", re.MULTILINE | re.DOTALL
+)
 # Within a paragraph it may go on in the next line.
 _CODE = re.compile(r"`((?:[^`\n]|\n(?!\n))+)`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -27,6 +30,7 @@ class Said:
 @dataclass(frozen=True, slots=True)
 class Block(Said):
     language: str
+    not_run: str | None = None  # the reason, from an invisible comment above it
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,10 @@ class Document:
 
     @cached_property
     def blocks(self) -> list[Block]:
-        return [Block(found[2], _line(found, 2), found[1]) for found in _FENCED.finditer(self.text)]
+        return [
+            Block(dedent(found[4]), _line(found, 4), found[3], found[1])
+            for found in _FENCED.finditer(self.text)
+        ]
 
     @cached_property
     def codes(self) -> list[Said]:

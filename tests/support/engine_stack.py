@@ -193,8 +193,17 @@ class Engine:
     def open_gate(self, task_id: Any, attempt: int) -> None:
         open_gate(self.gates, task_id, attempt)
 
+    def started_again(self, ended: EngineProcess) -> EngineProcess:
+        """Another process in the place, and in the home, of one that has ended."""
+        return self._launch(ended.kind, ended.home, ended.port)
+
     def _start(self, kind: str, config: str, clock_shift_s: float | None = None) -> EngineProcess:
         home, port = self._home(kind, config)
+        return self._launch(kind, home, port, clock_shift_s)
+
+    def _launch(
+        self, kind: str, home: Home, port: int, clock_shift_s: float | None = None
+    ) -> EngineProcess:
         shift = [] if clock_shift_s is None else [str(clock_shift_s)]
         with (home.logs / f"{kind}.jsonl").open("wb") as log:
             process = subprocess.Popen(

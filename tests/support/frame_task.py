@@ -45,8 +45,9 @@ class FrameTasks:
         outputs: Sequence[TaskOutput],
         config: Any = None,
         check: Callable[[], None] = lambda: None,
+        py_file: Path | None = None,
     ) -> Iterator[TaskContext]:
-        with self.runtime.task_thread(f"test-{uuid4()}") as spark:
+        with self.runtime.task_thread(f"test-{uuid4()}", py_file) as spark:
             yield TaskContext(
                 task_id=uuid4(),
                 attempt=1,

@@ -76,6 +76,7 @@ def _block_row(block: Row) -> Row:
         "transaction_count": len(block["transactions"]),
         "withdrawals_root": _hex(block.get("withdrawalsRoot")),
         "uncle_count": len(block["uncles"]),
+        "logs_bloom": _hex(block.get("logsBloom")),
         **_capped(
             {
                 "gas_used": block["gasUsed"],
@@ -110,6 +111,8 @@ def _transaction_row(block: Row, transaction: Row, receipt: Row) -> Row:
         "chain_id": 31337,
         "block_hash": _hex(block["hash"]),
         "parent_hash": _hex(block["parentHash"]),
+        "timestamp": _int(block["timestamp"]),
+        "contract_address": _created(receipt),
         **_capped(
             {
                 "nonce": transaction["nonce"],
@@ -136,7 +139,13 @@ def _log_row(block: Row, transaction: Row, log: Row) -> Row:
         "chain_id": 31337,
         "block_hash": _hex(block["hash"]),
         "parent_hash": _hex(block["parentHash"]),
+        "timestamp": _int(block["timestamp"]),
     }
+
+
+def _created(receipt: Row) -> bytes | None:
+    """Nodes name the address of a creation that failed, too."""
+    return None if receipt.get("status") == "0x0" else _hex(receipt.get("contractAddress"))
 
 
 def _trace_row(block: Row, trace: Row) -> Row:
@@ -167,6 +176,7 @@ def _trace_row(block: Row, trace: Row) -> Row:
         "parent_hash": _hex(block["parentHash"]),
         "action_value_binary": value.to_bytes(32, "big"),
         "action_value_f64": float(value),
+        "timestamp": _int(block["timestamp"]),
         **_capped(
             {
                 "action_gas": action.get("gas"),

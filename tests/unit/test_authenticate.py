@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -10,7 +11,8 @@ import pytest
 from fastapi import FastAPI, Request
 
 from trace_platform.domain.errors import SetupError, Unauthenticated
-from trace_platform.drivers.authenticate import CALLER, OPEN, Guard, guard_routes
+from trace_platform.drivers.authenticate import CALLER, OPEN, Guard, capability, guard_routes
+from trace_platform.query.api import create_app
 from trace_platform.wire import problem
 
 
@@ -87,3 +89,51 @@ def test_a_route_learns_who_its_guard_found(app: FastAPI) -> None:
             return await http.post("/somewhere", json={"a": 1}, headers={"X-Name": "ann"})
 
     assert asyncio.run(scenario()).json() == {"caller": "ann", "body": {"a": 1}}
+
+
+def test_a_service_describes_whose_secret_opens_each_of_its_routes() -> None:
+    described = create_app(*(SimpleNamespace() for _ in range(4))).openapi()  # type: ignore[arg-type]
+    schemes = described["components"]["securitySchemes"]
+    assert set(schemes) == {"user", "task", "task_bearer"}
+    assert schemes["task"]["name"] == "X-Trace-Task-Capability"
+    for path, methods in described["paths"].items():
+        kinds = ["task", "task_bearer"] if path.startswith("/v1/task/") else ["user"]
+        wanted = None if path == "/healthz" else [{kind: []} for kind in kinds]
+        assert {route: found.get("security") for route, found in methods.items()} == dict.fromkeys(
+            methods, wanted
+        ), path
+
+
+def with_headers(*headers: tuple[str, str]) -> Request:
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers]
+    return Request({"type": "http", "headers": raw})
+
+
+NAMED, BEARER = ("X-Trace-Task-Capability", "t"), ("Authorization", "Bearer t")
+
+
+@pytest.mark.parametrize(
+    ("headers", "found"),
+    [
+        ((), ""),
+        ((NAMED,), "t"),
+        ((BEARER,), "t"),
+        ((NAMED, BEARER), "t"),
+        ((NAMED, NAMED), "t"),
+        ((NAMED, ("Authorization", "Basic bWU6cHc=")), "t"),
+        ((("X-Trace-Task-Capability", ""), BEARER), "t"),
+    ],
+)
+def test_a_capability_goes_in_either_header(
+    headers: tuple[tuple[str, str], ...], found: str
+) -> None:
+    assert capability(with_headers(*headers)) == found
+
+
+@pytest.mark.parametrize(
+    "other", [("Authorization", "Bearer hunter2"), ("X-Trace-Task-Capability", "hunter2")]
+)
+def test_two_capabilities_that_differ_are_refused(other: tuple[str, str]) -> None:
+    with pytest.raises(Unauthenticated, match="different tokens") as refused:
+        capability(with_headers(NAMED, other))
+    assert "hunter2" not in f"{refused.value.message}{refused.value.hint}"

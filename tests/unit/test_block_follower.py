@@ -294,6 +294,55 @@ def test_a_fork_that_stays_unconfirmed_is_one_alert_until_it_goes_on(
     world.agrees(job)
 
 
+def test_a_follower_that_does_not_get_on_says_why_and_is_an_alert(world: World) -> None:
+    job = world.job(stuck_alert_seconds=0)
+    told: list[str | None] = []
+
+    def refused(method: str, params: list[Any]) -> Any:
+        found = world.chain.answer(method, params)
+        return found if method != "eth_getBlockReceipts" else "nonsense"
+
+    with following(replace(job.task(), stuck=told.append)) as follower:
+        follower.begin()
+        follower.turn()
+        world.chain.grow()
+        world.node.answer = refused
+        follower.turn()
+        follower.turn()
+        (alert,) = job.alerts()
+        assert (alert["code"], alert["severity"]) == ("source_stuck", "critical")
+        assert "stands at block 4" in alert["message"]
+        assert told[-1] is not None
+        assert told[-1].startswith("[malformed_block]")
+        world.node.answer = world.chain.answer
+        follower.turn()
+    assert told[-1] is None
+    assert [each["code"] for each in job.alerts()] == ["source_stuck", "source_stuck_ended"]
+    world.agrees(job)
+
+
+def test_a_node_that_stays_behind_what_is_written_is_told_until_it_catches_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trace_platform.operators.follow.following._MAY_LAG_S", 0.0)
+    job = world.job(stuck_alert_seconds=0)
+    told: list[str | None] = []
+    with following(replace(job.task(), stuck=told.append)) as follower:
+        follower.begin()
+        follower.turn()
+        world.chain.view = lambda: world.chain.blocks[:2]
+        follower.turn()
+        follower.turn()
+        assert told[-1] is not None
+        assert "the node is at block 1, behind block 4, which is written" in told[-1]
+        assert [each["code"] for each in job.alerts()] == ["source_stuck"]
+        world.chain.view = lambda: world.chain.blocks
+        follower.turn()
+    assert told[-1] is None
+    assert [each["code"] for each in job.alerts()] == ["source_stuck", "source_stuck_ended"]
+    world.agrees(job)
+
+
 def test_a_fork_that_is_confirmed_in_time_is_no_alert(
     world: World, disagree: threading.Event
 ) -> None:

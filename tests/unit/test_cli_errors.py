@@ -20,7 +20,7 @@ from trace_platform.app.home import Home
 from trace_platform.app.process import Progress
 from trace_platform.app.process_record import ProcessRecord, start_ticks, write_record
 from trace_platform.app.ready import mark_ready
-from trace_platform.app.settings import Settings
+from trace_platform.app.settings import Settings, load_settings
 from trace_platform.app.supervisor import HomeLock
 from trace_platform.cli.deploy import progress_words
 from trace_platform.cli.follow import goes_on
@@ -158,6 +158,17 @@ def test_the_doctor_looks_at_the_spark_that_runs(tmp_path: Path) -> None:
     assert found.detail == "spark://host:7077 runs app-1 of this instance"
 
 
+def test_the_doctor_names_settings_that_nothing_acts_on(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    found = doctor.check_settings(home, Settings())
+    assert (found.level, found.detail) == ("ok", "the defaults")
+    home.config_file.write_text('[runtimes.ecs_r]\ncapabilities = ["r"]\n')
+    found = doctor.check_settings(home, load_settings(home, {}))
+    assert (found.level, found.detail) == (
+        "warn", "nothing acts on runtimes.ecs_r.capabilities yet",
+    )  # fmt: skip
+
+
 def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[worker]\nslots = 0\n")
     for command in (["up"], ["up", "--detach"], ["migrate"]):
@@ -223,7 +234,7 @@ def test_status_says_what_a_killed_supervisor_left(tmp_path: Path) -> None:
         process.kill()
     assert result.returncode == 3
     first, *table = result.stdout.splitlines()
-    assert first.startswith(f"no supervisor in {home}; these were left over (trace up or trace ")
+    assert first.startswith(f"no supervisor in {home}; these were left over (trace up --home ")
     # A pipe has no width, and a terminal is never too narrow.
     assert any("query" in line and "left over" in line for line in table)
     assert f"  pid: {process.pid}\n" in re.sub(r"\x1b\[[0-9;]*m", "", narrow.stdout)
@@ -254,7 +265,11 @@ def test_down_of_nothing_is_no_error(tmp_path: Path) -> None:
     assert result.returncode == 0
     assert not (tmp_path / "none").exists()
     as_json = trace("down", "--json", "--home", str(tmp_path / "none"))
-    assert json.loads(as_json.stdout) == {"home": str(tmp_path / "none"), "stopped": False}
+    assert json.loads(as_json.stdout) == {
+        "home": str(tmp_path / "none"),
+        "stopped": False,
+        "left": [],
+    }
 
 
 def test_doctor_names_a_damaged_port(tmp_path: Path) -> None:
@@ -268,7 +283,8 @@ def test_doctor_names_a_damaged_port(tmp_path: Path) -> None:
 def test_doctor_reports_every_check_as_json(tmp_path: Path) -> None:
     result = trace("doctor", "--json", "--home", str(tmp_path))
     found = {each["check"]: each for each in json.loads(result.stdout)}
-    checks = {"python", "home", "disk", "ports", "postgres", "rpc", "java", "spark", "sandbox"}
+    checks = {"python", "home", "disk", "settings", "ports", "postgres", "rpc", "java", "spark"}
+    checks |= {"sandbox"}
     assert set(found) == checks
     assert {each["level"] for each in found.values()} <= {"ok", "warn", "fail"}
     failed = any(each["level"] == "fail" for each in found.values())

@@ -451,6 +451,15 @@ def test_what_is_no_url_is_named() -> None:
             Client(wrong, "token")
 
 
+def test_a_token_is_not_sent_where_others_can_read_it(api: ScriptedApi) -> None:
+    for wrong in ("http://trace.example:7701", "http://10.0.0.5", "http://127.0.0.1@trace.example"):
+        with pytest.raises(BadInput, match="shows your token") as refused:
+            Client(wrong, "hunter2")
+        assert "hunter2" not in str(refused.value)
+    for right in ("http://localhost:7701", "http://127.0.0.1:7701", "https://trace.example"):
+        Client(right, "hunter2").close()
+
+
 def test_a_certificate_that_is_not_trusted_is_named(api: ScriptedApi) -> None:
     with Client(api.url, api.token) as client, pytest.raises(Unavailable, match="not trusted"):
         client.query(SQL)

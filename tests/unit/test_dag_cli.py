@@ -51,7 +51,7 @@ def test_lint_says_what_a_file_has(diamond: Path) -> None:
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
         f"{diamond}: ok: 4 jobs, 2 published datasets; reads from other DAGs: elsewhere",
-        f"{EXAMPLES / 'chain.yaml'}: ok: 3 jobs, 3 published datasets",
+        f"{EXAMPLES / 'chain.yaml'}: ok: 4 jobs, 3 published datasets",
     ]
 
 
@@ -94,9 +94,24 @@ def test_lint_reads_standard_input_and_answers_in_json() -> None:
         "reads_from_other_dags": ["elsewhere"],
         "errors": 0,
         "more_errors": 0,
+        "warnings": [],
     }
     found = json.loads(bad.stdout)[0]
     assert (found["ok"], found["errors"][0]["line"], found["errors"][0]["field"]) == (False, 1, "")
+
+
+def test_lint_warns_of_fields_that_nothing_acts_on(tmp_path: Path) -> None:
+    file = tmp_path / "idle.yaml"
+    file.write_text(DIAMOND.replace("outputs: [a, b] }", "outputs: [a, b], idle_timeout: 5m }"))
+    done = run("lint", str(file))
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        f"{file}:6:60: warning: jobs[1].idle_timeout: no worker is stopped when it is idle yet",
+        f"{file}: ok: 4 jobs, 2 published datasets; reads from other DAGs: elsewhere",
+    ]
+    (found,) = json.loads(run("lint", "--json", str(file)).stdout)
+    assert (found["ok"], found["warnings"][0]["line"]) == (True, 6)
+    assert found["warnings"][0]["field"] == "jobs[1].idle_timeout"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +201,15 @@ def test_every_field_tells_an_editor_what_it_is_for(schema: dict[str, Any]) -> N
 
 def test_the_schema_accepts_what_is_right(schema: dict[str, Any]) -> None:
     check = jsonschema_rs.Draft202012Validator(schema)
-    files = [DIAMOND, *(file.read_text() for file in EXAMPLES.glob("*.yaml")), *documented()]
+    filtered = DIAMOND.replace(
+        "[{ from: { job: start } }]", "[{ from: { job: start }, where: n > 1 }]"
+    )
+    files = [
+        DIAMOND,
+        filtered,
+        *(file.read_text() for file in EXAMPLES.glob("*.yaml")),
+        *documented(),
+    ]
     for text in files:
         assert [error.message for error in check.iter_errors(yaml.safe_load(text))] == []
 
@@ -240,3 +263,11 @@ def test_the_files_of_the_documentation_are_right() -> None:
     for text in documented():
         done = run("lint", "-", "--runtime", "followers", "--runtime", "ecs_udf", stdin=text)
         assert done.exit_code == 0, done.stdout
+
+
+@pytest.mark.parametrize("example", ["chain", "follow"])
+def test_the_examples_check_what_they_write(example: str) -> None:
+    dag = yaml.safe_load((EXAMPLES / f"{example}.yaml").read_text())
+    writer = "ingest" if example == "chain" else "compact"
+    check = next(job for job in dag["jobs"] if job.get("operator") == "integrity_check")
+    assert [each["from"]["job"] for each in check["inputs"]] == [writer] * 3

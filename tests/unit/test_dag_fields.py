@@ -192,6 +192,9 @@ def test_values_under_secret_names_are_never_repeated() -> None:
         "secrets: sk-live-hunter2",
         "config: { emit: sk-live-hunter2, api_key: [sk-live-hunter2] }",
         "inputs: [{ from: { job: s }, where: { api_token: { gt: sk-live-hunter2, lt: a } } }]",
+        "inputs: [{ from: { job: s }, where: api_token = sk-live-hunter2 }]",
+        "inputs: [{ from: { job: s }, where: api_token = 'b' sk-live-hunter2 }]",
+        "inputs: [{ from: { job: s }, where: api_token > 'sk-live-hunter2' and api_token < 'a' }]",
     ],
 )
 def test_no_way_of_writing_a_secret_repeats_it(field: str) -> None:
@@ -339,14 +342,19 @@ def test_what_cannot_be_published_is_refused(text: str, said: str) -> None:
 
 
 def test_a_buffered_dataset_has_several_producers() -> None:
-    text = published("storage: buffered").replace("{ job: r }", "[{ job: r }, { job: s }]")
+    other = (
+        "  - { name: q, activation: reactive, runtime: ecs_own, operator: x,"
+        " inputs: [{ from: { job: s } }] }\npublish:"
+    )
+    text = published("storage: buffered").replace("{ job: r }", "[{ job: r }, { job: q }]")
+    text = text.replace("publish:", other)
     dag = read(text)
-    assert [ref.job for ref in dag.publish["rows"].sources] == ["r", "s"]
+    assert [ref.job for ref in dag.publish["rows"].sources] == ["r", "q"]
     reader = (
         "  - { name: t, activation: reactive, runtime: ecs_own, operator: x,"
         " inputs: [{ from: { dataset: rows } }] }\npublish:"
     )
-    assert read(text.replace("publish:", reader)).jobs[2].inputs[0].source.model_dump() == {
+    assert read(text.replace("publish:", reader)).jobs[3].inputs[0].source.model_dump() == {
         "dataset": "rows"
     }
     # A job among its producers that reads it waits for itself.

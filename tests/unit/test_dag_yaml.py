@@ -14,6 +14,7 @@ from trace_platform.domain.runtimes import DEFAULT_RUNTIMES, Runtime, Runtimes
 from trace_platform.wire.dag import Dag, JobOutputRef
 from trace_platform.wire.dag_load import load
 from trace_platform.wire.dag_yaml import DagError, DagErrors, invalid_dag
+from trace_platform.wire.fingerprint import fingerprints
 
 DAG = """
 name: chain
@@ -77,7 +78,7 @@ def test_the_example_is_a_valid_dag() -> None:
     from trace_platform.app.demo import _example
 
     dag = check_dag(_example())
-    assert [job.name for job in dag.jobs] == ["request", "split", "ingest"]
+    assert [job.name for job in dag.jobs] == ["request", "split", "ingest", "check"]
     assert set(dag.publish) == {"blocks", "transactions", "logs"}
 
 
@@ -408,9 +409,9 @@ def test_defaults_reach_the_job_hash() -> None:
             "dag.yaml:8:5: jobs[0].scaling: a source job has no tasks, so no scaling",
         ),
         (
-            edge_with("where: \"severity = 'critical'\""),
-            "dag.yaml:13:56: jobs[1].inputs[0].where: write a filter as a mapping: "
-            "where: {severity: critical}",
+            edge_with('where: "severity = critical"'),
+            "dag.yaml:13:75: jobs[1].inputs[0].where.severity: text is in single quotes: "
+            "write 'critical'",
         ),
         (
             edge_with("where: { a: { gt: 5, lt: 3 } }"),
@@ -597,6 +598,36 @@ def test_a_filter_is_kept_in_its_normal_form() -> None:
     assert dag.content_hash == same.content_hash
     assert dag.job_hash(dag.jobs[1]) != check_dag(DAG).job_hash(check_dag(DAG).jobs[1])
     assert check_dag(edge_with("where: {}")).content_hash == check_dag(DAG).content_hash
+
+
+def test_a_filter_in_sql_is_kept_as_the_mapping_and_is_the_same_version() -> None:
+    written = check_dag(edge_with("where: \"severity = 'critical' and n in (2, 1)\""))
+    mapped = check_dag(edge_with("where: { n: { in: [1, 2] }, severity: critical }"))
+    assert written.jobs[1].inputs[0].where == {"n": {"in": [1, 2]}, "severity": "critical"}
+    assert written.content_hash == mapped.content_hash
+    assert fingerprints(written) == fingerprints(mapped)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "where: a = 1 and b ! 2",
+        "where: 'a = ''it''''s'' and b ! 2'",
+        """where: "a = '\\u0041\\x42\\n' and\\tb ! 2\"""",
+        "where: |\n          a = 1\n            and b ! 2",
+        "where: >-  # folded\n          a = 1\n\n          and b\n          ! 2",
+        "where: a = 1\n          and b ! 2",
+        'where: "a = 1\n          and b \\\n          ! 2"',
+    ],
+)
+def test_an_error_in_a_text_stands_where_it_is_however_yaml_writes_it(written: str) -> None:
+    inputs = "inputs:\n      - from: { job: request, output: ranges }\n        "
+    text = DAG.replace("inputs: [{ from: { job: request, output: ranges } }]", inputs + written)
+    assert text != DAG
+    at = text.index("!")
+    line, column = text.count("\n", 0, at) + 1, at - text.rindex("\n", 0, at)
+    found = errors_of(text)
+    assert [each.partition(": ")[0] for each in found] == [f"dag.yaml:{line}:{column}"], found
 
 
 @pytest.mark.parametrize("again", ["job: request, output: 0", "job: request", "dataset: all"])

@@ -30,6 +30,7 @@ from trace_platform.dispatcher.api.create_app import create_app as dispatcher_ap
 from trace_platform.dispatcher.metrics import Metrics as DispatcherMetrics
 from trace_platform.dispatcher.operators import registry as event_operators
 from trace_platform.domain import errors
+from trace_platform.domain.runtimes import starting_point
 from trace_platform.operators import registry as operators
 from trace_platform.query.api import create_app as query_app
 from trace_platform.query.metrics import Metrics as QueryMetrics
@@ -143,11 +144,11 @@ def _read(line: str) -> tuple[list[tuple[str, ...]], list[str]]:
     path: tuple[str, ...] = ()
     while words and (*path, words[0]) in COMMANDS:
         path = (*path, words.pop(0))
-    if words and re.fullmatch(r"[a-z-]+", words[0]) and isinstance(COMMANDS[path], TyperGroup):
+    if words and re.fullmatch(r"[a-z][a-z-]*", words[0]) and isinstance(COMMANDS[path], TyperGroup):
         return [], [words[0]]
     found = [path]
     for before, word in pairwise(words):
-        if before == "|" and len(path) > 1 and word.islower():
+        if before == "|" and len(path) > 1 and re.fullmatch(r"[a-z][a-z-]*", word):
             found.append((*path[:-1], word))
     options = [word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)]
     return found, [
@@ -430,3 +431,11 @@ def test_the_error_tree_is_drawn_as_it_is() -> None:
 
     _, *said = re.findall(r"^[│├└─ ]*[A-Z]\w+", errors.__doc__ or "", re.MULTILINE)
     assert said == [*drawn(errors.TraceError)]
+
+
+def test_the_lease_of_a_function_is_documented_as_it_is() -> None:
+    lease_s = f"{starting_point('lambda').heartbeat_timeout_seconds:g}"
+    docs = ROOT / "docs"
+    row = rf"\| `heartbeat_timeout_seconds` \| 60 \(lambda: {lease_s}\) \|"
+    assert re.search(row, (docs / "runtimes.md").read_text())
+    assert f'"heartbeat_timeout_seconds": {lease_s},' in (docs / "runtimes-direct.md").read_text()

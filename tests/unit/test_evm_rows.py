@@ -135,6 +135,19 @@ def test_kinds_of_traces() -> None:
     ]
 
 
+def test_a_creation_names_its_contract_and_one_that_failed_none() -> None:
+    chain = TinyChain(n_blocks=2, n_transactions=3)
+    for transaction, receipt in zip(
+        chain.block(1)["transactions"], chain.receipts_of(1), strict=True
+    ):
+        transaction["to"], receipt["contractAddress"] = None, address(0xC0DE)
+    chain.receipts_of(1)[1]["status"] = "0x0"
+    chain.receipts_of(1)[2]["contractAddress"] = None
+    rows = compared(chain.answer, BlockRange(0, 1))["transactions"]
+    made = bytes.fromhex(address(0xC0DE)[2:])
+    assert [row["contract_address"] for row in rows] == [made, None, None]
+
+
 def test_amounts_beyond_int64_do_not_stop_the_ingest_and_are_told_exactly() -> None:
     """Every one of them: what one chain has as its gas limit another has as its fee."""
     chain, above = TinyChain(n_blocks=3), [hex(2**63 + n) for n in range(14)]

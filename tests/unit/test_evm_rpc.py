@@ -73,7 +73,7 @@ def test_a_retry_after_beyond_reason_is_left_to_the_next_attempt() -> None:
     refusal = pytest.raises(RpcUnreachable, match="HTTP 429")
     with scripted_rpc(echo, tomorrow) as node, refusal as caught:
         RpcClient(node.url, sleep=clock).call("eth_echo", 1)
-    assert caught.value.facts == {"retry_after_s": 86400.0}
+    assert caught.value.facts["retry_after_s"] == 86400.0
     assert clock.slept == []
 
 
@@ -100,7 +100,7 @@ def test_pauses_beyond_patience_are_left_to_the_next_attempt() -> None:
             client.call("eth_echo", 1)
         client.close()
     assert clock.slept == [40.0]
-    assert caught.value.facts == {"retry_after_s": 40.0}
+    assert caught.value.facts["retry_after_s"] == 40.0
 
 
 @pytest.mark.parametrize("said", ["soon", None, -7, [1], {"s": 1}])
@@ -119,7 +119,7 @@ def test_a_pause_of_ages_is_one_of_a_day() -> None:
         with pytest.raises(RpcUnreachable) as caught:
             client.call("eth_echo", 1)
         client.close()
-    assert caught.value.facts == {"retry_after_s": 86_400.0}
+    assert caught.value.facts["retry_after_s"] == 86_400.0
 
 
 def test_an_answer_that_never_ends_is_given_up() -> None:
@@ -165,6 +165,19 @@ def test_a_port_with_nobody_behind_it_is_unreachable() -> None:
         RpcClient(gone, sleep=Clock()).call("eth_echo", 1)
     assert caught.value.retryable
     assert caught.value.hint
+    assert caught.value.is_outage, "no work is to blame for it"
+
+
+@pytest.mark.parametrize(("code", "is_outage"), [(-32050, True), (-32000, False)])
+def test_a_pool_where_nobody_answers_is_an_outage_and_a_refusal_is_none(
+    code: int, is_outage: bool
+) -> None:
+    with scripted_rpc(lambda *_: RpcError(code, "no provider of pool 'mainnet' answers")) as node:
+        client = RpcClient(node.url, sleep=Clock())
+        with pytest.raises(RpcUnreachable, match="no provider of pool 'mainnet'") as caught:
+            client.call("eth_echo", 1)
+        client.close()
+    assert caught.value.is_outage is is_outage
 
 
 def test_a_connection_that_the_node_closed_meanwhile_costs_no_wait() -> None:

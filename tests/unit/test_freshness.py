@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.freshness import (
+    REDONE,
     Change,
     Partition,
     Read,
@@ -114,3 +116,46 @@ def test_of_two_attempts_the_older_one_lacks_a_change(ours: list[Read], theirs: 
         for b in theirs
     )
     assert is_older(ours, theirs) == lacks
+
+
+def test_who_began_before_anything_was_asked_for_once_more_is_older_than_who_knows_of_it() -> None:
+    ours, asked = [Read(0, "v", 1)], Read(REDONE, "g", 1)
+    assert is_older(ours, [Read(0, "v", 1), asked])
+    assert not is_older([*ours, asked], [Read(0, "v", 1), asked])
+    assert not is_older([*ours, asked], ours)
+
+
+def of_tick(tick: int, position: int) -> Partition:
+    return Partition("all", None, (Read(0, "v", position, tick=tick), Read(1, "w", 9)))
+
+
+@pytest.mark.parametrize(
+    ("held", "change", "is_held"),
+    [
+        (of_tick(200, 5), Change(0, "v", 4, tick=100), True),
+        (of_tick(200, 5), Change(0, "v", 5, tick=200), True),
+        # Made when the newer tick was there, but for the older one.
+        (of_tick(100, 5), Change(0, "v", 5, tick=200), False),
+        # An older tick that arrived later.
+        (of_tick(200, 5), Change(0, "v", 6, tick=100), True),
+        # To be done once more; of an older tick there is nothing left to do.
+        (of_tick(200, 5), Change(0, "v", None, tick=200), False),
+        (of_tick(200, 5), Change(0, "v", None, tick=100), True),
+        (of_tick(200, 5), Change(0, "other", 1, tick=100), False),
+        (of_tick(200, 5), Change(1, "v", 1, tick=100), False),
+        # Of before ticks were written down.
+        (Partition("all", None, (Read(0, "v", 5),)), Change(0, "v", 4, tick=100), False),
+    ],
+)
+def test_an_answer_holds_its_tick_and_those_before(
+    held: Partition, change: Change, is_held: bool
+) -> None:
+    assert held.holds_key(change) is is_held
+
+
+def test_an_attempt_for_several_ticks_is_for_the_newest() -> None:
+    tick = {"input_index": 0, "dataset_version": "v", "read_at": 7}
+    ticks = [tick | {"cursor": n, "tick": n} for n in (100, 300, 200)]
+    (read,) = reads_of(ticks)
+    assert read == Read(0, "v", 7, tick=300)
+    assert Read.of(read.stored()) == read

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from trace_platform.domain.errors import Unavailable
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.operators.parquet_file import ParquetFile
 
@@ -53,3 +54,10 @@ def test_files_are_on_disk_with_the_manifest_that_promises_them(
     store.put(PREFIX + "_manifest.json", b"{}")
     folder = tmp_path / "data/blocks/1/task/attempt"
     assert synced[folder] == {"blocks_0_9.parquet", "_manifest.json"}
+
+
+def test_a_disk_that_does_not_answer_is_an_outage() -> None:
+    # The first page of a process is nobody's: the kernel answers EIO, as a broken disk does.
+    with pytest.raises(Unavailable, match="does not answer for s3://self/mem") as caught:
+        LocalStore("/proc").get("s3://self/mem")
+    assert caught.value.is_outage

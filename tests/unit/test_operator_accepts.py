@@ -43,7 +43,7 @@ EXPECTED: dict[str, Row] = {
     "range_splitter": Row("r", several=True, config={"chunk_blocks": 10}),
     "cryo_ingest": Row("r", several=False, config=CHAIN),
     "parquet_compact": Row("r", several=False),
-    "query_export": Row("rp", several=False, config={"sql": "select 1"}),
+    "query_export": Row("rpt", several=True, config={"sql": "select 1"}),
     "integrity_check": Row("rpt", several=True, config=CHAIN),
     "no_op": Row("rpt", several=True, is_source=True, config={"emit": True}),
     "rpc_integrity_check": Row(
@@ -291,6 +291,7 @@ def test_an_operator_that_does_not_say_what_it_accepts_is_accepted(
     monkeypatch.setattr(
         registry, "load", lambda name: Undeclared if name == "undeclared" else load(name)
     )
+    monkeypatch.setitem(registry.OPERATORS, "undeclared", "")
     monkeypatch.setitem(EXPECTED, "undeclared", Row("rpt", several=True))
     said = {way: lint_woken("undeclared", way, runtimes) for way in WAYS}
     assert said == {way: expected("undeclared", way) for way in WAYS}
@@ -303,7 +304,7 @@ def test_an_operator_that_does_not_say_what_it_accepts_is_accepted(
     [
         (accepts.ONE_RANGE, "one block range"),
         (accepts.RANGES, "block ranges"),
-        (accepts.ONE_PARTITION, "one partition"),
+        (accepts.Accepts(accepts.PARTITION), "one partition"),
         (accepts.ANYTHING, "any updates"),
         (accepts.Accepts(accepts.ANY), "one update"),
         (accepts.Accepts(frozenset({"partition", "tick"})), "one partition or tick"),

@@ -13,7 +13,7 @@ from tests.support.scripted_rpc import scripted_rpc
 from tests.support.slow_rows import SlowRows, assert_same
 from tests.support.tiny_chain import CHAIN_ID, TinyChain, digest
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import ProvidersDisagree
+from trace_platform.domain.errors import NodeContradictsItself
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.evm_header.proofs import Proofs
 from trace_platform.operators.integrity.chain import Chain, Rows
@@ -84,13 +84,13 @@ def test_roots_that_only_the_chain_itself_can_make_are_refused_by_name(
 ) -> None:
     """Their headers hash as Ethereum's do."""
     asked(chain(), header_hash=True)
-    with pytest.raises(ProvidersDisagree, match="of type 0x") as caught:
+    with pytest.raises(NodeContradictsItself, match="of type 0x") as caught:
         asked(chain(), roots=True)
     assert "turn `header_hash` or `roots` off" in (caught.value.hint or "")
 
 
 def test_a_chain_that_hashes_otherwise_says_which_check_to_turn_off() -> None:
-    with pytest.raises(ProvidersDisagree, match="hash of its header") as caught:
+    with pytest.raises(NodeContradictsItself, match="hash of its header") as caught:
         asked(other_chains.zksync(), header_hash=True)
     assert "turn `header_hash` or `roots` off" in (caught.value.hint or "")
 
@@ -103,5 +103,5 @@ def test_ethereum_is_proven() -> None:
 def test_a_wrong_root_of_ethereum_is_a_contradiction(root: str) -> None:
     chain = other_chains.with_roots(other_chains.ethereum())
     chain.block(1)[root] = digest("another")
-    with pytest.raises(ProvidersDisagree, match="contradicts itself about block 1"):
+    with pytest.raises(NodeContradictsItself, match="contradicts itself about block 1"):
         asked(chain, roots=True)

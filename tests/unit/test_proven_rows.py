@@ -14,7 +14,7 @@ from tests.support.anvil import anvil
 from tests.support.recorded_chain import CHAIN_ID, Lie, RecordedChain, lies
 from tests.support.scripted_rpc import ScriptedRpc, scripted_rpc
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import MalformedBlock, ProvidersDisagree
+from trace_platform.domain.errors import MalformedBlock, NodeContradictsItself
 from trace_platform.operators.evm.fetch import RangeFetcher
 from trace_platform.operators.evm.rpc import RpcClient
 from trace_platform.operators.evm_header.proofs import NO_PROOFS, Proofs
@@ -70,7 +70,7 @@ def test_no_field_of_a_row_can_be_altered_without_being_noticed(
     def passes(lie: Lie, proofs: Proofs) -> bool:
         try:
             return rows(block, lie=lie, proofs=proofs) != honest
-        except (MalformedBlock, ProvidersDisagree):
+        except (MalformedBlock, NodeContradictsItself):
             return False
 
     told = dict(lies(chain, block.start))
@@ -95,3 +95,23 @@ def test_proofs_are_asked_of_ethereum_unless_they_are_set() -> None:
     ]
     assert Proofs.of(1, False, False) == NO_PROOFS
     assert Proofs.of(10, True, None) == Proofs(header_hash=True)
+
+
+def test_the_address_of_a_creation_is_proven(chain: RecordedChain, rows: Read) -> None:
+    told = ((n, r) for n, of_block in enumerate(chain.receipts) for r in of_block)
+    number, made = next((n, r) for n, r in told if r["contractAddress"] and r["status"] == "0x1")
+    block = BlockRange(number, number)
+    found = rows(block, proofs=FULL)[1]["contract_address"].to_pylist()
+    assert bytes.fromhex(made["contractAddress"][2:]) in found
+
+    def lie(other: str | None) -> Lie:
+        def change(method: str, answer: Any) -> None:
+            for each in answer if method == "eth_getBlockReceipts" else ():
+                if each["transactionHash"] == made["transactionHash"]:
+                    each["contractAddress"] = other
+
+        return change
+
+    for other in (None, "0x" + "11" * 20):
+        with pytest.raises(NodeContradictsItself, match="created contract"):
+            rows(block, lie=lie(other), proofs=FULL)

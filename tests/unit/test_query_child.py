@@ -22,7 +22,6 @@ from trace_platform.query.messages import (
     HEADER_BYTES,
     Check,
     Checked,
-    Column,
     Done,
     Filter,
     Limits,
@@ -39,6 +38,7 @@ from trace_platform.query.messages import (
     decode_reply,
     frame,
 )
+from trace_platform.sql.relations import Column
 
 COLUMNS = [Column("block_number", "UINTEGER"), Column("name", "VARCHAR")]
 HOT_COLUMNS = [Column("block_number", "BIGINT"), Column("name", "VARCHAR")]

@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from trace_platform.dispatcher.query_columns import query_columns
-from trace_platform.query import gate
 from trace_platform.query.engine import Engine
 from trace_platform.query.explain import Explained
-from trace_platform.query.messages import Column, Filter, Limits, Relation, Run, Scan
+from trace_platform.query.messages import Filter, Limits, Relation, Run, Scan
 from trace_platform.query.scan_plan import plan
+from trace_platform.sql import gate
+from trace_platform.sql.relations import Column
 from trace_platform.wire.manifest import ManifestColumn
 
 _TIMES = [

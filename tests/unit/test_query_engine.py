@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from trace_platform.domain.errors import InvalidConfig, InvalidQuery, QueryTooLarge, Unavailable
-from trace_platform.query import gate
 from trace_platform.query.engine import Engine
-from trace_platform.query.gate import Statement
-from trace_platform.query.messages import Column, Done, Limits, Relation, Run
-from trace_platform.query.pins import Edited
+from trace_platform.query.messages import Done, Limits, Relation, Run
+from trace_platform.sql import gate
+from trace_platform.sql.gate import Statement
+from trace_platform.sql.pins import Edited
+from trace_platform.sql.relations import Column
 
 COLUMNS = [
     Column("block_number", "UINTEGER"),

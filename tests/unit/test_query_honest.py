@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import duckdb
 import pytest
 
-from trace_platform.query import gate
+from trace_platform.sql import gate
 
 PIN = "4f2a61c0"
 MOMENT = "2026-01-31T12:00:00+00:00"

@@ -13,8 +13,9 @@ import pytest
 
 from trace_platform.domain.errors import InvalidQuery
 from trace_platform.query.engine import Engine
-from trace_platform.query.gate import Statement, check
-from trace_platform.query.messages import Column, Limits, Relation, Run
+from trace_platform.query.messages import Limits, Relation, Run
+from trace_platform.sql.gate import Statement, check
+from trace_platform.sql.relations import Column
 
 COLUMNS = [Column("n", "BIGINT"), Column("note", "VARCHAR")]
 

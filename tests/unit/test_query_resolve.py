@@ -18,9 +18,9 @@ from trace_platform.domain.errors import (
 )
 from trace_platform.query.callers import Allowance, Caller, User
 from trace_platform.query.dispatcher_client import DispatcherClient
-from trace_platform.query.messages import Reference
 from trace_platform.query.resolve import Resolved, resolve
 from trace_platform.query.run_query import refuse_gap
+from trace_platform.sql.relations import Reference
 from trace_platform.wire.query import DatasetRef, QueryColumn, ResolvedDataset
 from trace_platform.wire.task_token import GrantedDataset, TaskClaims
 
@@ -66,7 +66,7 @@ def user(*pii: str) -> Caller:
     return Allowance().user(User("ann", frozenset(pii)))
 
 
-def task(*grants: GrantedDataset) -> Caller:
+def task(*grants: GrantedDataset, trusted: bool = True) -> Caller:
     claims = TaskClaims(
         iss="",
         aud="",
@@ -80,6 +80,7 @@ def task(*grants: GrantedDataset) -> Caller:
         datasets=list(grants),
         read_prefixes=[],
         write_prefixes=[],
+        trusted=trusted,
     )
     return Allowance().task(claims)
 
@@ -147,6 +148,18 @@ def test_a_personal_column_that_is_not_there_hides_nothing_so_nothing_is_shown()
     assert one.masked == ()
     [one] = found(known, task(grant(1, whole=True)), ref("a"))
     assert one.masked == ()
+
+
+def test_code_that_nobody_vouches_for_sees_personal_columns_like_a_user_without_grants() -> None:
+    known = Known(dataset(1, "a", pii=["email"], files=["s3://x/1"]))
+    for trusted, masked in ((True, ()), (False, ("email",))):
+        caller = task(grant(1, files=["s3://x/1"], filter={"n": 1}), trusted=trusted)
+        for name in ("a", "input_1"):
+            [one] = found(known, caller, ref(name))
+            assert (one.masked, list(one.files), one.where) == (masked, ["s3://x/1"], {"n": 1})
+    misspelt = Known(dataset(1, "a", columns=[], pii=["emial"], pii_missing=["emial"]))
+    with pytest.raises(Conflict, match="has no column 'emial'"):
+        found(misspelt, task(grant(1, whole=True), trusted=False), ref("input_1"))
 
 
 def test_a_task_reads_the_files_of_its_token_and_no_others() -> None:

@@ -237,9 +237,27 @@ def test_a_result_without_rows_is_whole(database: duckdb.DuckDBPyConnection, for
     if form == "json":
         assert chunks == []
     elif form == "csv":
-        assert chunks == [b"a,b\r\n"]
+        assert chunks == [b"a,b\n"]
     else:
         assert table(database, sql, form).column_names == ["a", "b"]
+
+
+def test_csv_ends_lines_as_the_tools_that_read_it_do(database: duckdb.DuckDBPyConnection) -> None:
+    """A carriage return is there where a value has one, in quotes."""
+    _, chunks = sent(database, "SELECT * FROM (VALUES (1, 'x'), (2, chr(13) || 'y'))", "csv")
+    assert b"".join(chunks) == b'col0,col1\n1,x\n2,"\ry"\n'
+
+
+def test_bytes_are_as_documented_in_every_format(database: duckdb.DuckDBPyConnection) -> None:
+    sql = "SELECT unhex('00ff') AS b, unhex('') AS none, NULL::BLOB AS null_, [unhex('ab')] AS l"
+    _, chunks = sent(database, sql, "json")
+    assert json.loads(chunks[0]) == [["0x00ff", "0x", None, ["0xab"]]]
+    _, chunks = sent(database, sql, "csv")
+    assert b"".join(chunks).splitlines()[1] == b'0x00ff,0x,,"[""0xab""]"'
+    for form in ("arrow", "parquet"):
+        found = table(database, sql, form)
+        assert found.schema.types[:3] == [pa.binary()] * 3
+        assert found.to_pylist() == [{"b": b"\0\xff", "none": b"", "null_": None, "l": [b"\xab"]}]
 
 
 def test_a_page_that_is_too_large_is_refused(database: duckdb.DuckDBPyConnection) -> None:

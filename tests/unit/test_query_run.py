@@ -16,10 +16,10 @@ import pytest
 from trace_platform.domain.errors import Unavailable
 from trace_platform.query import run_query as flow
 from trace_platform.query.callers import Allowance, User
-from trace_platform.query.messages import Reference
 from trace_platform.query.resolve import Resolved
-from trace_platform.query.run_query import Sources, run_query
+from trace_platform.query.run_query import Readable, Sources, run_query
 from trace_platform.query.spool import Spool
+from trace_platform.sql.relations import Reference
 from trace_platform.wire.query import QueryRequest, ResolvedDataset
 
 TABLE = ResolvedDataset(
@@ -62,7 +62,7 @@ def test_a_postgres_that_hangs_is_left_behind(
                         cast(Any, child),
                         QueryRequest(sql="from t"),
                         Allowance().user(User("ann")),
-                        relations,
+                        Readable(relations),
                         sources,
                         spool,
                     )

@@ -32,7 +32,7 @@ from tests.support.scripted_query_api import (
 )
 from trace_platform.cli import query as command
 from trace_platform.cli.query_position import pointed
-from trace_platform.cli.query_table import footer, render_rows
+from trace_platform.cli.query_table import SHORTENED, footer, render_rows
 from trace_platform.client.result import Facts
 from trace_platform.domain.errors import (
     BadInput,
@@ -85,8 +85,39 @@ def test_a_table_that_does_not_fit_becomes_records() -> None:
     assert lines[17] == "none:      NULL"
 
 
-def test_hex_in_a_record_loses_its_middle_only_where_it_does_not_fit() -> None:
-    assert "hash:      0xababab…ababab" in shown(wide(), 60)
+def test_an_address_is_whole_in_whatever_is_shown() -> None:
+    address = "0x" + "cd" * 20
+    few = response({"from": "BLOB", "hash": "BLOB"}, [address, HASH])
+    assert any(f"│ {address} │ 0xababab…ababab │" in line for line in shown(few, 80))
+    many = response({f"a{n}": "BLOB" for n in range(4)}, [address] * 4)
+    assert shown(many, 80)[1:] == [f"a{n}: {address}" for n in range(4)]
+
+
+def test_words_in_a_record_are_whole_and_longer_hex_is_where_it_fits() -> None:
+    assert f"hash:      {HASH}" in shown(wide(), 60)
+    data = "0x" + "ef" * 64
+    answer = response({"data": "BLOB", "n": "BIGINT"}, [data, 1])
+    assert f"data:      {data}" in shown(wide_record(answer), 150)
+    assert "data:      0xefefef…efefef" in shown(wide_record(answer), 60)
+
+
+def wide_record(answer: QueryResponse) -> QueryResponse:
+    """With so many columns that no table fits."""
+    more = {f"column_{n}": "BIGINT" for n in range(20)}
+    columns = {each.name: each.type for each in answer.columns}
+    return response(columns | more, *([*row, *range(20)] for row in answer.rows))
+
+
+def test_what_is_left_out_is_said_with_the_way_to_get_it() -> None:
+    def is_shortened(answer: QueryResponse) -> bool:
+        console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
+        return render_rows(console, answer)
+
+    assert is_shortened(response({"a": "BLOB", "b": "BLOB"}, [HASH, HASH]))
+    assert not is_shortened(response({"a": "BLOB"}, [HASH]))
+    assert not is_shortened(wide())
+    assert is_shortened(wide_record(response({"a": "BLOB"}, [HASH + "00" * 40])))
+    assert "csv and json have all of it" in SHORTENED
 
 
 def test_a_pipe_gets_the_whole_table() -> None:

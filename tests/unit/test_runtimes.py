@@ -75,10 +75,37 @@ def test_two_runtimes_cannot_share_a_queue() -> None:
             Runtime("a", queue="a", url="http://x"),
             ("url", 'a runtime of kind queue has no url; kind = "lambda" has'),
         ),
+        *(
+            (
+                Runtime("a", "lambda", url=url),
+                ("url", "http:// to another machine shows every task's token: use https://"),
+            )
+            for url in (
+                "http://functions.example/invoke?key=hunter2",
+                "http://10.0.0.7:9100/",
+                "http://127.0.0.1@functions.example/",
+                "http://127.0.0.1.functions.example/",
+                "http://0.0.0.0:9100/",
+                "http://[::2]/",
+                "HTTP://functions.example/",
+                "http://",
+            )
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_named(runtime: Runtime, said: tuple[str, str]) -> None:
     assert list(runtime.problems()) == [said]
+
+
+def test_a_function_is_called_over_https_or_on_this_machine() -> None:
+    for url in (
+        "https://functions.example/invoke",
+        "http://127.0.0.1:9100/",
+        "http://127.8.9.1/",
+        "http://localhost:9100/invoke",
+        "http://[::1]:9100/",
+    ):
+        assert list(Runtime("a", "lambda", url=url).problems()) == [], url
 
 
 def test_a_new_runtime_starts_as_one_of_its_kind() -> None:

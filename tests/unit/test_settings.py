@@ -93,6 +93,7 @@ def test_what_is_said_of_a_runtime_of_ours_counts_over_its_defaults(tmp_path: Pa
     text = """
         [runtimes.lambda]
         url = "http://127.0.0.1:9000/invoke"
+        trusted_operators = ["score_model"]
         [runtimes.ecs_udf]
         enabled = true
         [runtimes.ecs_platform]
@@ -101,6 +102,7 @@ def test_what_is_said_of_a_runtime_of_ours_counts_over_its_defaults(tmp_path: Pa
     runtimes = settings(tmp_path, text).runtime_registry()
     assert runtimes.get("lambda").url == "http://127.0.0.1:9000/invoke"
     assert runtimes.get("lambda").max_timeout_seconds == 900
+    assert runtimes.get("lambda").trusted_operators == {"score_model"}
     assert runtimes.get("ecs_udf").queue == "ecs_udf"
     assert runtimes.get("ecs_platform").timeout_seconds == 900
     assert "spark" in runtimes.get("ecs_platform").capabilities
@@ -133,6 +135,10 @@ def test_what_is_said_of_a_runtime_of_ours_counts_over_its_defaults(tmp_path: Pa
         (
             "[runtimes.lambda]\nurl = 'ftp://x'",
             "runtimes.lambda.url: the address of a function starts",
+        ),
+        (
+            "[runtimes.lambda]\nurl = 'http://functions.example/invoke'",
+            "runtimes.lambda.url: http:// to another machine shows every task's token: use https",
         ),
         (
             "[runtimes.r]\nurl = 'http://x'",

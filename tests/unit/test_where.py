@@ -11,6 +11,7 @@ import pytest
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.wire.fitted_where import from_hex
 from trace_platform.wire.where import Bound, OneOf, conditions, normalised, problems
+from trace_platform.wire.where_text import WrongText, parse_where
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_those_who_evaluate_a_filter_get_its_conditions() -> None:
 @pytest.mark.parametrize(
     ("where", "path", "said"),
     [
-        ([], (), "a filter is a mapping of columns, such as where: { severity: critical, "),
+        ([], (), "a filter is a mapping of columns or a condition in SQL, such as where: { "),
         ({"1a": 1}, ("1a",), "a column is letters, digits and '_', not a digit first"),
         ({'a" OR 1=1': 1}, ('a" OR 1=1',), "a column is letters, digits and '_'"),
         ({"a" * 129: 1}, ("a" * 129,), "a column is letters"),
@@ -105,28 +106,77 @@ def test_the_limits_themselves_are_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "right"),
+    ("text", "mapping"),
     [
-        ("severity = 'critical'", "where: {severity: critical}"),
-        ("severity='it''s'", "where: {severity: it's}"),
-        ("code = '5'", "where: {code: '5'}"),
-        ("a >= 100 AND a < 200", "where: {a: {gte: 100, lt: 200}}"),
-        ("a IN (1, 10) and b is null", "where: {a: {in: [1, 10]}, b: null}"),
-        ("flag = TRUE and x > -1.5", "where: {flag: true, x: {gt: -1.5}}"),
+        ("severity = 'critical'", {"severity": "critical"}),
+        ("severity='it''s'", {"severity": "it's"}),
+        ("code == '5'", {"code": "5"}),
+        ("a >= 100 AND a < 200", {"a": {"lt": 200, "gte": 100}}),
+        ("a < 200\n  and a >= 100", {"a": {"gte": 100, "lt": 200}}),
+        ("a between 1 and 10 and b = 1", {"a": {"gte": 1, "lte": 10}, "b": 1}),
+        ("a IN (1, 10) and b is null", {"a": {"in": [10, 1]}, "b": None}),
+        ("a in ('x')", {"a": "x"}),
+        ("flag = TRUE and x > -1.5", {"flag": True, "x": {"gt": -1.5}}),
+        ("n = 1e3 and m = +.5", {"n": 1000, "m": 0.5}),
+        (f"n = {2**256}", {"n": 2**256}),
+        ("b = '0xAB'", {"b": "0xAB"}),
     ],
 )
-def test_a_condition_in_sql_is_refused_with_the_mapping_that_says_the_same(
-    text: str, right: str
-) -> None:
-    assert list(problems(text)) == [((), f"write a filter as a mapping: {right}")]
+def test_a_filter_in_sql_means_what_the_mapping_means(text: str, mapping: dict[str, Any]) -> None:
+    assert json.dumps(normalised(parse_where(text))) == json.dumps(normalised(mapping))
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a", "a = 1 or b = 2", "a = 1; drop table t", "lower(a) = 'x'", "a = 1 and a = 2"]
+    ("text", "at", "path", "said"),
+    [
+        ("", 0, (), "is empty: leave `where` out"),
+        (" \n ", 0, (), "is empty"),
+        ("a", 1, ("a",), "a comparison belongs here: =, <, <=, >, >=, IN (...), BETWEEN, IS NULL"),
+        ("a = 1 or b = 2", 6, (), "all conditions have to hold, so there is no OR"),
+        ("a = 1; drop table t", 5, ("a",), "AND goes between two conditions (found ';')"),
+        ("a = 1 and", 9, (), "a column belongs here, without quotes"),
+        ("lower(a) = 'x'", 5, ("lower",), "a comparison belongs here"),
+        ("'critical' = a", 0, (), "a column belongs here"),
+        ('"a" = 1', 0, (), "a column belongs here"),
+        ("not a = 1", 0, (), "there is no NOT"),
+        ("a <> 1", 2, ("a",), "a comparison belongs here"),
+        ("a is not null", 5, ("a",), "only IS NULL is there"),
+        ("a = null", 4, ("a",), "in SQL nothing equals NULL: write COLUMN is null"),
+        ("a in (1, null)", 9, ("a",), "in SQL nothing equals NULL"),
+        ("a = critical", 4, ("a",), "text is in single quotes: write 'critical'"),
+        ('a = "critical"', 4, ("a",), "text is in single quotes, not in double ones"),
+        ("a = 'critical", 4, ("a",), "the quote is not closed"),
+        ("a = 0xdac17f", 4, ("a",), "bytes are text too: write '0xdac17f'"),
+        ("a = 1x", 4, ("a",), "a value belongs here: text in single quotes, a number"),
+        ("a = b.c", 4, ("a",), "text is in single quotes"),
+        ("a in 1", 5, ("a",), "IN has its values in brackets"),
+        ("a in ()", 6, ("a",), "a value belongs here"),
+        ("a in (1 2)", 8, ("a",), "IN has its values in brackets"),
+        ("a between 1", 11, ("a",), "BETWEEN needs two values"),
+        ("b = 1 and a = 1 and a = 2", 22, ("a",), "the column has a condition already"),
+        ("a > 1 and a > 2", 12, ("a",), "the column has a condition already"),
+        # What the mapping would be refused for too.
+        ("b = 1 and a in (1, 'x')", 10, ("a", "in"), "mixes numbers and text"),
+        ("a > 5 and a < 5", 10, ("a",), "nothing can match gt 5 and lt 5"),
+        ("a = 1e999", 0, ("a",), "numbers lie between -2^256 and 2^256"),
+        (f"a = {'9' * 5_000}", 4, ("a",), "numbers lie between"),
+        (f"a = '{'x' * 1_001}'", 0, ("a",), "1,001 characters are too many"),
+    ],
+    ids=lambda value: repr(value)[:40],
 )
-def test_a_condition_that_has_no_mapping_is_refused_with_an_example(text: str) -> None:
-    ((_, said),) = problems(text)
-    assert said.startswith("write a filter as a mapping: such as where: { severity: critical")
+def test_what_is_wrong_with_a_filter_in_sql_is_shown_with_its_place(
+    text: str, at: int, path: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(WrongText) as wrong:
+        parse_where(text)
+    assert (wrong.value.at, wrong.value.path) == (at, path)
+    assert wrong.value.said.startswith(said), wrong.value.said
+
+
+def test_a_hostile_filter_is_refused_all_the_same() -> None:
+    for text in ("a" * 65_000, "a = " + "'" * 65_001, "a in (" + "1," * 30_000, "1" * 65_000):
+        with pytest.raises(WrongText):
+            parse_where(text)
 
 
 def test_bytes_are_written_as_hex() -> None:

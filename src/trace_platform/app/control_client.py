@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from trace_platform.app.home import Home
-from trace_platform.app.service_client import get, post, segment
+from trace_platform.app.service_client import ANSWER_S, get, get_soon, post, segment
 from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import BadInput, NotFound
-from trace_platform.wire.alert import AlertList
+from trace_platform.domain.own_code import Files
+from trace_platform.wire.alert import Acknowledged, AcknowledgeRequest, AlertList
 from trace_platform.wire.control import (
     DagStatus,
     DeployResponse,
@@ -20,17 +22,26 @@ from trace_platform.wire.control import (
     JobHolds,
     QueueOverview,
     RollbackResponse,
+    SelectedTasks,
     TaskAction,
     TaskDetail,
+    TaskGroups,
     TaskList,
     TaskLog,
+    TaskSelection,
 )
+from trace_platform.wire.dead_letter import DeadLetter, DeadLetterList
 from trace_platform.wire.plan import (
+    DagList,
     DagVersionDetail,
     DagVersionList,
     DeployList,
     DeployStatus,
     Plan,
+    RemovalPlan,
+    RemovalRequest,
+    RemovalResponse,
+    RollbackPlan,
     RollbackRequest,
 )
 from trace_platform.wire.sources import SourceList
@@ -57,21 +68,41 @@ def _beside(path: Path) -> str:
     return instead(path.name, found, most=5, said=f"in {path.parent.absolute()} there are")
 
 
-def deploy(home: Home, yaml: str, file: str, plan_hash: str | None = None) -> DeployResponse:
-    body = {"yaml": yaml, "file": file, "plan_hash": plan_hash}
+def deploy(
+    home: Home, yaml: str, file: str, plan_hash: str | None = None, code: Files | None = None
+) -> DeployResponse:
+    body = {"yaml": yaml, "file": file, "plan_hash": plan_hash, "code": dict(code or {})}
     return post(home, DeployResponse, "/v1/dags", body)
 
 
-def plan(home: Home, yaml: str, file: str) -> Plan:
-    return post(home, Plan, "/v1/plans", {"yaml": yaml, "file": file})
+def plan(home: Home, yaml: str, file: str, code: Files | None = None) -> Plan:
+    return post(home, Plan, "/v1/plans", {"yaml": yaml, "file": file, "code": dict(code or {})})
+
+
+def plan_rollback(home: Home, dag: str, to_version: UUID | None = None) -> RollbackPlan:
+    path = f"/v1/dags/{segment(dag)}/rollback"
+    return get(home, RollbackPlan, path, to_version=to_version)
 
 
 def rollback(
-    home: Home, dag: str, instead_of: UUID, to_version: UUID | None = None
+    home: Home, dag: str, instead_of: UUID | None, to_version: UUID | None = None
 ) -> RollbackResponse:
     request = RollbackRequest(instead_of=instead_of, to_version=to_version)
     body = request.model_dump(mode="json")
     return post(home, RollbackResponse, f"/v1/dags/{segment(dag)}/rollback", body)
+
+
+def dags(home: Home, answer_s: float = ANSWER_S) -> DagList:
+    return get_soon(home, DagList, "/v1/dags", answer_s=answer_s)
+
+
+def plan_removal(home: Home, dag: str) -> RemovalPlan:
+    return get(home, RemovalPlan, f"/v1/dags/{segment(dag)}/removal")
+
+
+def remove_dag(home: Home, dag: str, dag_version: UUID) -> RemovalResponse:
+    body = RemovalRequest(dag_version=dag_version).model_dump(mode="json")
+    return post(home, RemovalResponse, f"/v1/dags/{segment(dag)}/removal", body)
 
 
 def deploys(home: Home, dag: str | None = None, limit: int = 20) -> DeployList:
@@ -96,9 +127,15 @@ def trigger(home: Home, dag: str, job: str, start: int, end: int) -> Accepted:
     return post(home, Accepted, path, {"start": start, "end": end})
 
 
-def alerts(home: Home, severity: str, limit: int) -> AlertList:
+def alerts(home: Home, severity: str, limit: int, *, standing: bool = False) -> AlertList:
     """Of this severity and worse, the newest first."""
-    return get(home, AlertList, "/v1/alerts", severity=severity, limit=limit)
+    filters = {"severity": severity, "standing": standing or None}
+    return get(home, AlertList, "/v1/alerts", **filters, limit=limit)
+
+
+def acknowledge(home: Home, alert_ids: Sequence[UUID], by: str, note: str | None) -> Acknowledged:
+    request = AcknowledgeRequest(alert_ids=list(alert_ids), by=by, note=note)
+    return post(home, Acknowledged, "/v1/alerts/acknowledge", request.model_dump(mode="json"))
 
 
 def sources(home: Home) -> SourceList:
@@ -120,6 +157,10 @@ def tasks(
 ) -> TaskList:
     filters = {"dag_name": dag, "job_name": job, "status": status}
     return get(home, TaskList, "/v1/tasks", **filters, limit=limit)
+
+
+def task_groups(home: Home, dag: str | None = None, limit: int = 100) -> TaskGroups:
+    return get(home, TaskGroups, "/v1/task-groups", dag_name=dag, limit=limit)
 
 
 def find_task(home: Home, named: str) -> UUID:
@@ -165,6 +206,11 @@ def retry(home: Home, task_id: UUID) -> TaskAction:
     return post(home, TaskAction, f"/v1/tasks/{task_id}/retry")
 
 
+def change_tasks(home: Home, verb: str, chosen: TaskSelection) -> SelectedTasks:
+    """`cancel` or `retry` all that is meant."""
+    return post(home, SelectedTasks, f"/v1/tasks/{verb}", chosen.model_dump(mode="json"))
+
+
 def events(home: Home, dataset: str | None = None, limit: int = 100) -> EventList:
     return get(home, EventList, "/v1/events", dataset=dataset, limit=limit)
 
@@ -183,6 +229,22 @@ def resume(home: Home, dag: str, job: str) -> JobHolds:
 
 def queues(home: Home) -> QueueOverview:
     return get(home, QueueOverview, "/v1/queues")
+
+
+def dead_letters(home: Home, queue: str | None = None, limit: int = 100) -> DeadLetterList:
+    return get(home, DeadLetterList, "/v1/dead-letters", queue=queue, limit=limit)
+
+
+def dead_letter(home: Home, letter: int) -> DeadLetter:
+    return get(home, DeadLetter, f"/v1/dead-letters/{letter}")
+
+
+def resend_dead(home: Home, letters: Sequence[int]) -> Accepted:
+    return post(home, Accepted, "/v1/dead-letters/resend", {"ids": list(letters)})
+
+
+def drop_dead(home: Home, letters: Sequence[int]) -> Accepted:
+    return post(home, Accepted, "/v1/dead-letters/drop", {"ids": list(letters)})
 
 
 def health(home: Home) -> Health:

@@ -9,6 +9,7 @@ from pydantic import RootModel
 
 from trace_platform.app.home import Home
 from trace_platform.app.service_client import get, post, segment
+from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.wire.control import Why
 from trace_platform.wire.dataset import (
     DatasetDetail,
@@ -17,6 +18,7 @@ from trace_platform.wire.dataset import (
     DatasetVersions,
     DatasetWhy,
     Garbage,
+    GarbageExplanation,
     Lineage,
     Partitions,
     PurgePlan,
@@ -33,7 +35,16 @@ def datasets(home: Home, *, everything: bool = False) -> DatasetEntries:
 
 
 def dataset(home: Home, named: str) -> DatasetDetail:
-    return get(home, DatasetDetail, f"/v1/datasets/{segment(named)}")
+    found = get(home, DatasetDetail, f"/v1/datasets/{segment(named)}")
+    return found.model_copy(update={"path": _folder(home, found)})
+
+
+def _folder(home: Home, found: DatasetDetail) -> str | None:
+    """Of the embedded store; in another one there is no path but the URI."""
+    if found.table is not None:
+        return None
+    filesystem, path = LocalStore(str(home.objects)).filesystem(found.location)
+    return path if filesystem.type_name == "local" else None
 
 
 def versions(home: Home, named: str) -> DatasetVersions:
@@ -64,6 +75,10 @@ def collect_garbage(home: Home, *, dry_run: bool, after: str = "") -> Garbage:
     """A round through the next places of the object store."""
     body = {"dry_run": dry_run, "after": after}
     return post(home, Garbage, "/v1/garbage", body)
+
+
+def explain_garbage(home: Home) -> GarbageExplanation:
+    return get(home, GarbageExplanation, "/v1/garbage")
 
 
 def lineage(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -9,13 +10,18 @@ from typing import Any
 
 import yaml
 
+from trace_platform.app.home import Home
 from trace_platform.app.instance import HOST, Instance
 from trace_platform.app.process import ProcessSpec, answers
 from trace_platform.domain.block_range import BlockRange
+from trace_platform.drivers.lite.private_file import alone_in, write_private
 from trace_platform.operators.evm.rpc import RpcClient
+from trace_platform.operators.evm_header.proofs import Proofs
 
 POOL = "demo"
 EMBEDDED_CHUNK = 250
+# Blocks of the embedded chain: on the first run, and more on each that follows.
+FIRST, MORE = 2000, 500
 # A public node is slower and may be metered: small tasks show progress and are cheap to repeat.
 NODE_CHUNK = 25
 TRANSFER = "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
@@ -32,6 +38,8 @@ class Demo:
     span: BlockRange
     # Before the names of its datasets.
     prefix: str
+    # Blocks before this one were asked for by an earlier run.
+    known: int = 0
 
     @property
     def embedded(self) -> bool:
@@ -41,6 +49,7 @@ class Demo:
     def query(self) -> str:
         return (
             "SELECT address AS token, count(*) AS transfers,\n"
+            f"{self._new}"
             "       count(DISTINCT topic1) AS senders, count(DISTINCT topic2) AS receivers,\n"
             "       max(block_number) AS last_block\n"
             f"  FROM {self.prefix}logs\n"
@@ -48,18 +57,43 @@ class Demo:
             " GROUP BY address ORDER BY transfers DESC LIMIT 5"
         )
 
+    @property
+    def _new(self) -> str:
+        """What came with this run, beside what was there."""
+        if not self.known:
+            return ""
+        return f"       count(*) FILTER (WHERE block_number >= {self.known}) AS new,\n"
 
-def embedded_demo(instance: Instance, blocks: int) -> Demo:
-    """Reads the development chain, from genesis on."""
-    whole_chunks = -(-blocks // EMBEDDED_CHUNK) * EMBEDDED_CHUNK
+
+def embedded_demo(instance: Instance, home: Home, blocks: int | None) -> Demo:
+    """Reads the development chain: from genesis on, or from where an earlier run ended."""
+    known = _known(home)
+    wanted = blocks or (MORE if known else FIRST)
+    end = known + -(-wanted // EMBEDDED_CHUNK) * EMBEDDED_CHUNK
     return Demo(
         rpc_url=f"http://{HOST}:{instance.port('devchain')}",
         where="the embedded development chain",
         dag_name="chain",
         dag=_example(),
-        span=BlockRange(0, whole_chunks - 1),
+        span=BlockRange(known, end - 1),
         prefix="",
+        known=known,
     )
+
+
+def remember(home: Home, plan: Demo) -> None:
+    """The range was asked for: the next run goes on behind it."""
+    if plan.embedded:
+        with alone_in(home.root):
+            write_private(home.demo_file, json.dumps({"blocks": plan.span.end + 1}).encode())
+
+
+def _known(home: Home) -> int:
+    try:
+        found = json.loads(home.demo_file.read_text())["blocks"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+    return found if isinstance(found, int) and found > 0 else 0
 
 
 def node_demo(rpc_url: str, blocks: int) -> Demo:
@@ -84,7 +118,7 @@ def node_demo(rpc_url: str, blocks: int) -> Demo:
 def devchain_process(instance: Instance, plan: Demo) -> ProcessSpec:
     port = instance.port("devchain")
     command = [sys.executable, "-m", "trace_platform.cli", "devchain"]
-    command += ["--port", str(port), "--blocks", str(len(plan.span))]
+    command += ["--port", str(port), "--blocks", str(plan.span.end + 1)]
     return ProcessSpec(name="devchain", command=lambda: command, port=port, serves=answers(port))
 
 
@@ -108,7 +142,9 @@ def _example_for(name: str, chain_id: int) -> str:
     for job in dag["jobs"]:
         if job["name"] == "split":
             job["config"]["chunk_blocks"] = NODE_CHUNK
-        if job["name"] == "ingest":
+        if job["name"] in ("ingest", "check"):
             job["config"]["chain_id"] = chain_id
+        if job["name"] == "check":
+            job["config"]["header_hash"] = Proofs.of(chain_id, None, None).header_hash
     dag["publish"] = {f"{name}_{key}": value for key, value in dag["publish"].items()}
     return yaml.safe_dump(dag, sort_keys=False)

@@ -18,11 +18,15 @@ import psycopg
 from trace_platform.app.close_home import open_places
 from trace_platform.app.home import Home
 from trace_platform.app.instance import is_free, known_ports, listener_of
+from trace_platform.app.served import read_served
+from trace_platform.app.service_client import get_soon
 from trace_platform.app.settings import Settings, load_settings
+from trace_platform.app.status import instance_status
 from trace_platform.app.supervisor import supervisor_pid
 from trace_platform.domain.errors import TraceError
 from trace_platform.drivers.lite.embedded_postgres import binaries, choose_identity
 from trace_platform.drivers.secret_file import SecretFile
+from trace_platform.wire.rpc import PoolList
 
 _OLDEST_PYTHON = (3, 11)
 _LEAST_FREE_GB = 1.0
@@ -49,6 +53,7 @@ def examine(home: Home) -> Iterator[Finding]:
     except TraceError as error:
         yield Finding("settings", "fail", error.message, error.hint or f"edit {home.config_file}")
         return
+    yield _guarded("settings", lambda: check_settings(home, settings))
     yield _guarded("ports", lambda: check_ports(home, settings))
     yield _guarded("postgres", lambda: check_postgres(home, settings))
     yield _guarded("rpc", lambda: check_rpc(home, settings))
@@ -98,14 +103,36 @@ def check_disk(home: Home) -> Finding:
     return Finding("disk", level, detail, "free some space, or choose a --home on another disk")
 
 
+def check_settings(home: Home, settings: Settings) -> Finding:
+    """Those that are right; wrong ones are an error of their own."""
+    unused = [
+        f"runtimes.{name}.capabilities"
+        for name, section in settings.runtimes.items()
+        if section.capabilities
+    ]
+    if unused:
+        detail = f"nothing acts on {', '.join(unused)} yet"
+        return Finding("settings", "warn", detail, "leave it out, or keep it as a note")
+    found = home.config_file if home.config_file.exists() else "the defaults"
+    return Finding("settings", "ok", str(found))
+
+
 def check_ports(home: Home, settings: Settings) -> Finding:
     ports = known_ports(home, settings)
     if supervisor_pid(home):
         return Finding("ports", "ok", "in use by this instance, which is running")
-    taken = [f"{port} ({name}){_by(port)}" for name, port in ports.items() if not is_free(port)]
+    # Those that run under a supervisor of their own have theirs.
+    served = {each.name for each in read_served(home) if each.alive()} & ports.keys()
+    taken = [
+        f"{port} ({name}){_by(port)}"
+        for name, port in ports.items()
+        if name not in served and not is_free(port)
+    ]
     if taken:
         mend = "stop that program, set [ports] in config.toml, or run `trace down`"
         return Finding("ports", "fail", f"in use: {', '.join(taken)}", mend)
+    if served:
+        return Finding("ports", "ok", f"in use by this instance: {', '.join(sorted(served))}")
     free = ", ".join(f"{name} {port}" for name, port in ports.items())
     return Finding("ports", "ok", free or "free ones are chosen on the first start")
 
@@ -154,19 +181,32 @@ def _check_external(name: str, dsn: str) -> str:
 
 
 def check_rpc(home: Home, settings: Settings) -> Finding:
-    """The pools by name; no node is asked."""
+    """The pools by name; no node is asked. An instance that runs may have others than the settings
+    that are seen from here: whoever started it gave it variables of their own."""
     from trace_platform.app.named_secrets import NamedSecrets
-    from trace_platform.app.rpc_endpoints import missing_keys, pool_configs
+    from trace_platform.app.rpc_endpoints import missing_keys, pool_configs, shown_keys
 
     secret = NamedSecrets(home).get
-    names = ", ".join(
-        f"{pool.name} ({len(pool.providers)})" for pool in pool_configs(settings, secret)
-    )
+    pools = pool_configs(settings, secret)
+    names = ", ".join(f"{pool.name} ({len(pool.providers)})" for pool in pools)
     unset = missing_keys(settings, secret)
     if unset:
         mend = f"set it: trace secrets set {unset[0]}"
         return Finding("rpc", "warn", f"{names}; without a value: {', '.join(unset)}", mend)
+    if shown := shown_keys(pools):
+        said = f"{names}; sent where others can read them: the keys of {', '.join(shown)}"
+        return Finding("rpc", "warn", said, "ask these over https://, or through a tunnel")
+    if runs := _pools_that_run(home):
+        return Finding("rpc", "ok", f"{', '.join(runs)}: those of the instance that runs")
     return Finding("rpc", "ok", names or "no pool; a DAG that reads a chain needs one")
+
+
+def _pools_that_run(home: Home) -> list[str]:
+    try:
+        found = get_soon(home, PoolList, "/v1/pools", "rpc", answer_s=5.0).pools
+    except TraceError:
+        return []  # nothing runs here, or the processes say what is wrong
+    return [f"{pool.name} ({len(pool.providers)})" for pool in found]
 
 
 def check_java() -> Finding:
@@ -182,7 +222,7 @@ def check_spark(home: Home, settings: Settings) -> Finding:
     from trace_platform.operators.spark.session_record import read_session_record
 
     # What runs may have been started with another master than the settings'.
-    runs = supervisor_pid(home) is not None
+    runs = instance_status(home).runs
     record = read_session_record(home.root / "spark") if runs else None
     if record and record.error:
         return Finding("spark", "fail", record.error, "Spark's own words are in spark/spark.log")

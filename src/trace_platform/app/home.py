@@ -13,6 +13,7 @@ from trace_platform.drivers.secret_file import SecretFile
 # The names of all that may be there.
 CONTENT = (
     "config.toml",
+    "demo.json",
     "instance.json",
     "logs",
     "objects",
@@ -24,6 +25,7 @@ CONTENT = (
     "spark",
     "sql_history",
     "tls",
+    "workers",
 )
 
 
@@ -32,6 +34,7 @@ class Home:
     """
     config.toml    what its owner wrote (optional)
     instance.json  ports chosen on the first start
+    demo.json      how far `trace demo` got
     secrets/       one file per secret, readable by the owner alone; named/ has those of DAG files,
                    users/ the tokens of those who may only query
     tls/           the instance's CA and certificates
@@ -41,6 +44,7 @@ class Home:
     run/           process records and ready marks, emptied on a clean stop
     spark/         Spark's scratch space
     query/         rows of running queries
+    workers/       who the workers are, over their restarts
     sql_history    what was typed into `trace sql`
 
     All of it is for its owner alone (close_home.py).
@@ -75,6 +79,10 @@ class Home:
         return self.root / "instance.json"
 
     @property
+    def demo_file(self) -> Path:
+        return self.root / "demo.json"
+
+    @property
     def secrets(self) -> Path:
         return self.folder("secrets")
 
@@ -105,6 +113,10 @@ class Home:
     @property
     def query(self) -> Path:
         return self.folder("query")
+
+    @property
+    def workers(self) -> Path:
+        return self.folder("workers")
 
     def secret_file(self, name: str) -> SecretFile:
         """Where the secret of that name is, made on first use."""

@@ -17,7 +17,7 @@ from trace_platform.app.log import configure_logging
 from trace_platform.app.named_secrets import VARIABLE
 from trace_platform.app.process import ProcessSpec, Report
 from trace_platform.app.processes import NAMES
-from trace_platform.app.rotate_logs import rotating
+from trace_platform.app.rotate_logs import Rotation, rotating
 from trace_platform.app.settings import POOL_NAMES, Settings
 from trace_platform.app.supervisor import Stage, Supervisor, refuse_second
 from trace_platform.drivers.lite.certificates import ensure_certificates
@@ -48,7 +48,7 @@ def running(
     with (
         private_files(),
         TextIOWrapper(append_private(log_file)) as log,
-        rotating(home.logs),
+        rotating(home.logs, Rotation.of(settings.logs.keep_days, settings.logs.max_mb)),
     ):
         configure_logging("supervisor", log)
         instance = open_instance(home, settings, starts=True)

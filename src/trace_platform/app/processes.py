@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from collections.abc import Callable
@@ -16,8 +15,8 @@ from trace_platform.app.home import Home
 from trace_platform.app.instance import HOST, Instance, open_instance
 from trace_platform.app.log import configure_logging
 from trace_platform.app.named_secrets import NamedSecrets
-from trace_platform.app.ready import mark_ready
 from trace_platform.app.rotatable_secret import RotatableSecret
+from trace_platform.app.served import served, tell_ready
 from trace_platform.app.settings import Settings, load_settings
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.lite.certificates import ensure_certificates
@@ -39,7 +38,9 @@ def run(name: str, home: Home) -> None:
     settings = load_settings(home)
     close_home(home, settings.bucket)
     set_umask(writes_datasets=name in _WRITE_DATASETS)
-    start(home, settings, open_instance(home, settings))
+    instance = open_instance(home, settings)
+    with served(home, name):
+        start(home, settings, instance)
 
 
 def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
@@ -50,6 +51,7 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
     from trace_platform.dispatcher.serve import serve
     from trace_platform.drivers.http_invoker import HttpInvoker
     from trace_platform.drivers.lite.pem_signer import PemSigner
+    from trace_platform.drivers.lite.pg_dead_letters import PgDeadLetters
     from trace_platform.drivers.lite.pgqueue import PgQueueSender
     from trace_platform.drivers.postgres.database import Database
 
@@ -58,8 +60,12 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
         serve(
             listen=_listen(home, instance, "dispatcher"),
             state=state,
-            data=Database(dsn(home, settings, instance, "trace_data_janitor"), max_connections=2),
+            # Whoever asks about alerts does not wait for long when it is away.
+            data=Database(
+                dsn(home, settings, instance, "trace_data_janitor"), max_connections=2, wait_s=3
+            ),
             queue=PgQueueSender(state),
+            dead_letters=PgDeadLetters(state),
             store=_store(home),
             signer=PemSigner(home.secrets / "task_keys"),
             invoker=HttpInvoker(),
@@ -74,6 +80,7 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
             scratch_bucket=settings.scratch_bucket,
             tuning=Tuning(**settings.dispatcher.model_dump()),
             on_ready=_ready(home, "dispatcher"),
+            beside_dags=settings.operators.beside_dags,
         )
     )
 
@@ -125,9 +132,13 @@ def _query(home: Home, settings: Settings, instance: Instance) -> None:
 def _rpc(home: Home, settings: Settings, instance: Instance) -> None:
     import uvloop
 
-    from trace_platform.app.rpc_endpoints import pool_configs
+    from trace_platform.app.rpc_endpoints import pool_configs, shown_keys
     from trace_platform.rpc.key_claims import DispatcherClient
     from trace_platform.rpc.serve import serve
+
+    pools = pool_configs(settings, NamedSecrets(home).get)
+    for provider in shown_keys(pools):
+        log.warning("key_over_http", provider=provider, hint="ask it over https://")
 
     async def run() -> None:
         registry = DispatcherClient(
@@ -136,7 +147,7 @@ def _rpc(home: Home, settings: Settings, instance: Instance) -> None:
         try:
             await serve(
                 listen=_listen(home, instance, "rpc"),
-                pools=pool_configs(settings, NamedSecrets(home).get),
+                pools=pools,
                 registry=registry,
                 # Of this home, not of this process: after a kill its keys are its own at once.
                 holder=f"{socket.gethostname()}/{home.secret('rpc_holder')[:16]}",
@@ -153,11 +164,14 @@ def _rpc(home: Home, settings: Settings, instance: Instance) -> None:
 def _worker(home: Home, settings: Settings, instance: Instance) -> None:
     from trace_platform.app.rpc_endpoints import rpc_endpoints
     from trace_platform.drivers.lite.pgqueue import PgQueueReceiver
+    from trace_platform.drivers.lite.worker_identity import take_identity
     from trace_platform.drivers.query_endpoint import QueryEndpoint
+    from trace_platform.drivers.queue import source_queue
+    from trace_platform.operators.own.load_code import CodeLoader
     from trace_platform.operators.spark.session import SparkRuntime
     from trace_platform.worker.dispatcher_client import DispatcherClient
     from trace_platform.worker.resources import Resources
-    from trace_platform.worker.serve import Worker
+    from trace_platform.worker.serve import Line, Worker
 
     runtime = settings.runtime_registry().get(settings.worker.runtime)
     if runtime.queue is None:
@@ -171,13 +185,15 @@ def _worker(home: Home, settings: Settings, instance: Instance) -> None:
     if settings.worker.prewarm:
         threading.Thread(target=_warm_up, args=(spark,), name="warm-up", daemon=True).start()
     ca = home.tls / "ca.pem"
+    queue_dsn, sources = dsn(home, settings, instance, "trace_queue"), source_queue(runtime.queue)
+    slots = settings.worker
+    dispatcher = DispatcherClient(instance.url("dispatcher"), home.secret("worker_token"), ca)
     worker = Worker(
-        worker_id=f"lite:{socket.gethostname()}/{os.getpid()}",
+        identity=take_identity(home.workers, socket.gethostname()),
         runtime=runtime.name,
-        queue_name=runtime.queue,
-        slots=settings.worker.slots,
-        queue=PgQueueReceiver(dsn(home, settings, instance, "trace_queue")),
-        dispatcher=DispatcherClient(instance.url("dispatcher"), home.secret("worker_token"), ca),
+        tasks=Line(slots.slots, PgQueueReceiver(queue_dsn), runtime.queue, is_sources=False),
+        sources=Line(slots.source_slots, PgQueueReceiver(queue_dsn), sources, is_sources=True),
+        dispatcher=dispatcher,
         resources=Resources(
             _store(home),
             rpc_endpoints(
@@ -188,6 +204,11 @@ def _worker(home: Home, settings: Settings, instance: Instance) -> None:
             ),
             spark,
             data_database(home, settings, instance, "trace_data_writer"),
+            code=CodeLoader(
+                home.workers / "code",
+                dispatcher.operator_code,
+                allowed=settings.operators.beside_dags,
+            ),
             query=lambda token: QueryEndpoint(instance.url("query"), token, ca.read_text()),
         ),
     )
@@ -247,4 +268,4 @@ def _listen(home: Home, instance: Instance, name: str) -> Listen:
 
 
 def _ready(home: Home, name: str) -> Callable[[], None]:
-    return lambda: mark_ready(home, name)
+    return lambda: tell_ready(home, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from trace_platform.app.settings import RpcProviderSettings, Settings
 from trace_platform.domain.errors import InvalidConfig
@@ -50,6 +50,15 @@ def missing_keys(settings: Settings, secret: Callable[[str], str | None]) -> lis
         if each.key_secret is not None
     }
     return sorted(name for name in wanted if secret(name) is None)
+
+
+def shown_keys(pools: Sequence[PoolConfig]) -> list[str]:
+    """The providers, as POOL/PROVIDER, whose keys can be read on the way: they are asked over
+    http:// on another machine. A warning and no more: the key is its owner's, and nodes in a
+    network of one's own often speak nothing else."""
+    return [
+        f"{pool.name}/{each.name}" for pool in pools for each in pool.providers if each.shows_key
+    ]
 
 
 def _provider(

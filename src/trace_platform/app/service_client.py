@@ -16,7 +16,7 @@ from trace_platform.wire.refusal import Server
 Answer = TypeVar("Answer", bound=BaseModel)
 
 # A plan or a round of garbage collection looks at much before it answers.
-_ANSWER_S = 90.0
+ANSWER_S = 90.0
 
 
 def get(
@@ -24,6 +24,13 @@ def get(
 ) -> Answer:
     """What is None in the query is left out."""
     return _ask(home, kind, process, "GET", path, query=query)
+
+
+def get_soon(
+    home: Home, kind: type[Answer], path: str, process: str = "dispatcher", *, answer_s: float
+) -> Answer:
+    """Of a process that may be stuck: for those who want to know whether it is."""
+    return _ask(home, kind, process, "GET", path, answer_s=answer_s)
 
 
 def post(home: Home, kind: type[Answer], path: str, body: dict[str, Any] | None = None) -> Answer:
@@ -50,10 +57,11 @@ def _ask(
     *,
     body: dict[str, Any] | None = None,
     query: dict[str, Any] | None = None,
+    answer_s: float = ANSWER_S,
 ) -> Answer:
     """Raise the error that the service named."""
     place, server = place_of(home, process), Server(f"the {process}")
-    with _client(place) as client:
+    with _client(place, answer_s) as client:
         try:
             response = client.request(
                 method,
@@ -76,11 +84,11 @@ def _ask(
     return server.read(kind, response.content)
 
 
-def _client(place: Place) -> httpx.Client:
+def _client(place: Place, answer_s: float) -> httpx.Client:
     return httpx.Client(
         base_url=place.url,
         headers={"Authorization": f"Bearer {place.token}"},
         verify=place.trust(),
-        timeout=httpx.Timeout(_ANSWER_S, connect=5.0),
+        timeout=httpx.Timeout(answer_s, connect=min(answer_s, 5.0)),
         trust_env=False,  # the service is on this machine
     )

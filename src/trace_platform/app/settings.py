@@ -87,10 +87,17 @@ class PostgresSettings(_Section):
 
 class WorkerSettings(_Section):
     slots: int = Field(default=2, ge=1, le=1_000)
+    # For runs of sources, besides: they have no end, and mostly wait for a node.
+    source_slots: int = Field(default=8, ge=0, le=1_000)
     # Start the JVM with the worker instead of with its first Spark task.
     prewarm: bool = True
     # Whose queue it polls.
     runtime: Name = "ecs_platform"
+
+
+class OperatorSettings(_Section):
+    # Whether jobs may name code that lies beside their DAG file: it runs in workers as ours does.
+    beside_dags: bool = Field(default=True, strict=True)
 
 
 class SparkSettings(_Section):
@@ -117,6 +124,19 @@ class DispatcherSettings(_Section):
     reap_grace_s: float = Field(default=15.0, ge=0)
     # How long finished tasks and handled events are kept.
     history_days: float = Field(default=90.0, gt=0)
+    # How long alerts are kept that do not stand any more, dead letters, and messages nobody takes.
+    alert_days: float = Field(default=90.0, gt=0)
+    message_days: float = Field(default=14.0, gt=0)
+    # How long files stay that gave way to newer ones of their generation: so many days, and of one
+    # partition the newest so many.
+    superseded_days: float = Field(default=30.0, ge=0)
+    superseded_versions: int = Field(default=100, ge=0)
+
+
+class LogSettings(_Section):
+    # How long lines stay, and how many bytes of one process at most.
+    keep_days: float = Field(default=30.0, gt=0)
+    max_mb: float = Field(default=80.0, ge=1)
 
 
 class QuerySettings(_Section):
@@ -142,6 +162,7 @@ class RuntimeSettings(_Section):
     queue: Annotated[str, _like(r"[A-Za-z0-9_.-]{1,80}", _QUEUE)] | None = None
     enabled: bool | None = Field(default=None, strict=True)
     capabilities: frozenset[Name] | None = None
+    trusted_operators: frozenset[Name] | None = None
     max_concurrency: Count | None = None
     timeout_seconds: float | None = Field(default=None, gt=0, le=86_400)
     max_timeout_seconds: float | None = Field(default=None, gt=0, le=86_400)
@@ -208,7 +229,9 @@ class Settings(_Section):
     postgres: PostgresSettings = PostgresSettings()
     dispatcher: DispatcherSettings = DispatcherSettings()
     worker: WorkerSettings = WorkerSettings()
+    operators: OperatorSettings = OperatorSettings()
     query: QuerySettings = QuerySettings()
+    logs: LogSettings = LogSettings()
     spark: SparkSettings = SparkSettings()
     rpc_pools: dict[PoolName, RpcPoolSettings] = Field(default={}, repr=False)
     # Known by name alone: only the rpc process is told their URLs.

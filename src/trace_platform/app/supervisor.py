@@ -25,6 +25,7 @@ log = structlog.get_logger(__name__)
 
 # Longer than anybody looks at the lock, or needs to write down who has it.
 _LOCK_WAIT_S = 5.0
+_STOPPING = "supervisor.stopping"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ class Supervisor:
 
     def stop(self) -> None:
         """Stop all, last started first. Does nothing a second time."""
+        if self._keepers:
+            _stopping_mark(self._home).touch()
         while self._keepers:
             self._keepers.pop().stop()
         if self._lock:
@@ -210,8 +213,20 @@ def _is_at(handle: TextIO, path: Path) -> bool:
         return False
 
 
+def is_stopping(home: Home) -> bool:
+    """Whether the supervisor that runs is ending what it keeps."""
+    return (home.root / "run" / _STOPPING).exists()
+
+
+def _stopping_mark(home: Home) -> Path:
+    return home.run / _STOPPING
+
+
 def empty_run(home: Home, lock: HomeLock) -> None:
-    """Forget marks and records; only who holds the lock may."""
+    """Forget marks and records; only who holds the lock may. What processes note of themselves that
+    somebody else keeps running is theirs."""
+    own = {path.name.split(".")[0] for path in home.run.glob("*.served")}
     for path in home.run.iterdir():
-        if path != lock.path:
+        is_theirs = path.suffix == ".served" or (path.suffix == ".ready" and path.stem in own)
+        if path != lock.path and not is_theirs:
             path.unlink(missing_ok=True)

@@ -47,10 +47,10 @@ COMMANDS = (
     Command("deploy", "deploy", "deploy", "Build a version of a DAG, and let it take over."),
     Command("rollback", "rollback", "rollback", "Make an earlier version of a DAG active again."),
     Command("deploys", "deploys", "deploys", "Show deploys and rollbacks, and how far they are."),
-    Command("dag", "dag_app", "dag", "Check and draw DAG files, and help editors with them."),
+    Command("dag", "dag_app", "dag", "Check and draw DAG files; list, compare and remove DAGs."),
     Command("sources", "sources", "sources", "Show sources, or make one emit."),
     Command("events", "events", "events", "Show events, or emit one."),
-    Command("tasks", "tasks", "tasks", "Show tasks and their logs, cancel or retry one."),
+    Command("tasks", "tasks", "tasks", "Show tasks and their logs, cancel or retry them."),
     Command("backfill", "backfill", "backfill", "Have a job work through a range once more."),
     Command("backfill", "backfills", "backfills", "Show, pause, resume or cancel backfills."),
     Command("invalidate", "invalidate", "invalidate", "Say that a part of a dataset is invalid."),
@@ -58,11 +58,13 @@ COMMANDS = (
     Command("queues", "queues", "queues", "Show what waits and runs, and who works."),
     Command("pause", "pause", "pause", "Start no more tasks of a job."),
     Command("pause", "resume", "resume", "Let a paused job go on."),
+    Command("operators", "operators_app", "operators", "Show what jobs can do, and its config."),
     Command("datasets", "datasets", "datasets", "Show datasets and lineage, purge old data."),
+    Command("gc", "gc", "gc", "Delete files that nobody needs, or say what stays and why."),
     Command("why", "why", "why", "Say what a task, a job or a dataset waits for."),
     Command("rpc", "rpc", "rpc", "Show the pools of RPC providers, and how each does."),
     Command("health", "health", "health", "Check queues, failures, sources and workers."),
-    Command("alerts", "alerts", "alerts", "Show what somebody should know."),
+    Command("alerts", "alerts", "alerts", "Show what somebody should know, and acknowledge it."),
     Command("keys", "keys", "keys", "Rotate the key of capability tokens, or the workers' token."),
     Command("secrets", "secrets", "secrets", "Set the secrets that DAG files name."),
     Command("query", "query", "query", "Query published datasets with SQL."),
@@ -86,14 +88,20 @@ class LazyCommands(TyperGroup):
         return [command.name for command in COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        for command in COMMANDS:
-            if command.name == cmd_name:
-                return _load(command)
-        return None
+        return find_command(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(each.name, each.help) for each in COMMANDS])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Without a look at what the commands are: a shell waits."""
+        from typer._click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        found = [each for each in COMMANDS if each.name.startswith(incomplete)]
+        return [CompletionItem(each.name, help=each.help) for each in found]
 
 
 app = typer.Typer(
@@ -101,7 +109,6 @@ app = typer.Typer(
     name="trace",
     help="Event-driven ETL orchestration for on-chain and off-chain data.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_EXAMPLES,
@@ -165,12 +172,13 @@ def _setup_error(error: OSError) -> TraceError:
 
 
 def show_error(error: TraceError) -> None:
+    from trace_platform.cli.given_home import at_home
     from trace_platform.cli.words import printable
 
     # A statement may have computed the text.
     typer.echo(printable(f"error [{error.code}]: {error.message}"), err=True)
     if error.hint:
-        typer.echo(printable(f"hint: {error.hint}"), err=True)
+        typer.echo(printable(f"hint: {at_home(error.hint)}"), err=True)
 
 
 def _keep_traceback() -> str:
@@ -180,6 +188,11 @@ def _keep_traceback() -> str:
     with os.fdopen(descriptor, "w") as file:
         file.write(mask_text(traceback.format_exc()))
     return path
+
+
+def find_command(name: str) -> Any:
+    """None: there is no such command."""
+    return next((_load(each) for each in COMMANDS if each.name == name), None)
 
 
 def _load(command: Command) -> Any:

@@ -14,7 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from trace_platform.app import backfill_client
 from trace_platform.app.home import Home
+from trace_platform.cli import complete
+from trace_platform.cli.confirm import confirm
 from trace_platform.cli.follow import goes_on, patiently
+from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, block_option, group
 from trace_platform.cli.progress_columns import fitting
 from trace_platform.cli.table import short_id, show_table
@@ -38,7 +41,7 @@ Backfill = Annotated[
 
 
 def backfill(
-    job: Annotated[str, typer.Argument(help="The job, as DAG.JOB.")],
+    job: Annotated[str, typer.Argument(help="The job, as DAG.JOB.", autocompletion=complete.jobs)],
     start: Annotated[int, block_option("--from", help="First block.")],
     end: Annotated[int, block_option("--to", help="Last block, included.")],
     force: Annotated[bool, typer.Option("--force", help="Also what is up to date.")] = False,
@@ -66,9 +69,8 @@ def backfill(
     if not plan.tasks:
         typer.echo(plan.model_dump_json() if as_json else "nothing to do")
         return
-    if not (yes or typer.confirm("start it?")):
-        typer.echo("nothing was started")
-        return
+    if not yes:
+        confirm("Start it?")
     started = backfill_client.start(place, dag, name, start, end, max_in_flight, force=force)
     if as_json:
         typer.echo(started.model_dump_json())
@@ -77,7 +79,8 @@ def backfill(
         return
     backfill_id = started.backfill.backfill_id
     if not as_json:
-        typer.echo(f"backfill {backfill_id} is running; trace backfills show {backfill_id}")
+        said = f"backfill {backfill_id} is running; trace backfills show {backfill_id}"
+        typer.echo(at_home(said))
     if wait:
         # On stderr: standard output holds the answer and nothing else.
         with goes_on(f"it goes on; trace backfills cancel {backfill_id} ends it"):
@@ -86,7 +89,9 @@ def backfill(
 
 @backfills.command("list")
 def list_backfills(
-    dag: Annotated[str | None, typer.Argument(help="Only of this DAG.")] = None,
+    dag: Annotated[
+        str | None, typer.Argument(help="Only of this DAG.", autocompletion=complete.dags)
+    ] = None,
     limit: LimitOption = 20,
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -204,7 +209,7 @@ def _detail_lines(found: BackfillDetail) -> Iterator[str]:
     for task in found.failed_tasks:
         if task.status == "Failed":
             yield f"  {task.scope} failed: [{task.error_code}] {task.error_message or ''}"
-            yield f"    mend the cause, then: trace tasks retry {task.task_id}"
+            yield at_home(f"    mend the cause, then: trace tasks retry {task.task_id}")
 
 
 def _cells(console: Console, each: BackfillStatus) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 """`trace dag`: files, before they are deployed; nothing needs to run for that. What an instance
-knows of DAGs is in dag_versions.py."""
+knows of DAGs is in dag_versions.py and dag_list.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trace_platform.cli import dag_versions
+from trace_platform.cli import dag_list, dag_versions
 from trace_platform.cli.options import JsonOption, group
 from trace_platform.domain.errors import BadInput
 from trace_platform.domain.figures import count
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from trace_platform.wire.dag import Dag
     from trace_platform.wire.dag_errors import DagError
 
-dag_app = group("Check and draw DAG files, help editors with them, and show versions.")
+dag_app = group("Check and draw DAG files; list, compare and remove DAGs.")
 
+dag_app.command("list")(dag_list.list_dags)
 for _of_an_instance in (dag_versions.versions, dag_versions.show, dag_versions.diff):
     dag_app.command()(_of_an_instance)
+dag_app.command()(dag_list.remove)
 
 STDIN = Path("-")
 
@@ -123,6 +125,7 @@ class Checked:
     file: str
     dag: Dag | None = None
     errors: list[DagError] = field(default_factory=list)
+    warnings: list[DagError] = field(default_factory=list)
 
     def counts(self) -> str:
         assert self.dag is not None
@@ -134,6 +137,8 @@ class Checked:
         from trace_platform.wire.dag_errors import MAX_LISTED
 
         if self.dag is not None:
+            for warning in self.warnings[:MAX_LISTED]:
+                yield printable(warning.at(self.file, "warning"))
             yield f"{self.file}: ok: {self.counts()}{self._elsewhere()}"
             return
         for error in self.errors[:MAX_LISTED]:
@@ -159,6 +164,7 @@ class Checked:
             "reads_from_other_dags": reads_from_other_dags(self.dag) if self.dag else [],
             "errors": [asdict(error) for error in self.errors[:MAX_LISTED]],
             "more_errors": max(len(self.errors) - MAX_LISTED, 0),
+            "warnings": [asdict(warning) for warning in self.warnings[:MAX_LISTED]],
         }
 
 
@@ -181,14 +187,18 @@ def reads_from_other_dags(dag: Dag) -> list[str]:
 
 
 def _checked(file: Path, runtimes: Runtimes) -> Checked:
-    from trace_platform.dispatcher.check_dag import check_dag
+    from trace_platform.app.code_beside import code_beside
+    from trace_platform.dispatcher.check_dag import check_file
     from trace_platform.wire.dag_errors import DagErrors
 
     name = "standard input" if file == STDIN else str(file)
     try:
-        return Checked(name, dag=check_dag(_text(file), runtimes))
-    except DagErrors as found:
-        return Checked(name, errors=found.errors)
+        text = _text(file)
+        code = code_beside(None if file == STDIN else file.parent, text)
+        found = check_file(text, runtimes, code=code)
+        return Checked(name, dag=found.dag, warnings=found.warnings)
+    except DagErrors as wrong:
+        return Checked(name, errors=wrong.errors)
 
 
 def _text(file: Path) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from trace_platform.domain.own_code import short
 from trace_platform.wire.dag import CronSource, Dag, DatasetRef, Job, JobOutputRef
 
 _PLAIN = str.maketrans("●│─├┤┼┴╰╯→←·", "*|-++++`'><-")
@@ -151,7 +152,7 @@ def _about(job: Job) -> str:
     if job.operator is None:
         return f"{job.source.kind} source" if job.source else ""
     kind = f", {job.source.kind} source" if job.source else ""
-    return f"{job.operator}{' on ' + job.runtime if job.runtime else ''}{kind}"
+    return f"{short(job.operator)}{' on ' + job.runtime if job.runtime else ''}{kind}"
 
 
 def _details(job: Job, graph: Graph) -> Iterator[Text]:

@@ -11,12 +11,13 @@ import yaml as pyyaml
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
+from trace_platform.cli import complete
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption
 from trace_platform.cli.table import show_table
 from trace_platform.cli.words import ago, clock, printable, wide_console
 from trace_platform.wire.plan import DagVersion
 
-DagName = Annotated[str, typer.Argument(help="The DAG's name.")]
+DagName = Annotated[str, typer.Argument(help="The DAG's name.", autocompletion=complete.dags)]
 
 
 def versions(

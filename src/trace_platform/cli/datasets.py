@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 from uuid import UUID
 
@@ -16,7 +17,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from trace_platform.app import dataset_client
 from trace_platform.app.home import Home
 from trace_platform.app.verify_dataset import Verification, invalidate_broken, verify_dataset
+from trace_platform.cli import complete
+from trace_platform.cli.confirm import YesOption, confirm
 from trace_platform.cli.draw_lineage import as_mermaid, as_tree
+from trace_platform.cli.gc import gc
+from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, block_option, group
 from trace_platform.cli.progress_columns import fitting
 from trace_platform.cli.table import short_id, show_table
@@ -29,7 +34,7 @@ from trace_platform.wire.dataset import (
     DatasetEntry,
     DatasetState,
     DatasetVersion,
-    Garbage,
+    FileBytes,
     Partition,
     PurgedGeneration,
     PurgePlan,
@@ -39,7 +44,11 @@ _COLOURS: dict[DatasetState, str] = {"fresh": "green", "stale": "yellow", "block
 
 datasets = group("Show datasets and lineage, purge old generations.")
 Dataset = Annotated[
-    str, typer.Argument(help="A published name, a uuid, or an output as DAG.JOB.OUTPUT.")
+    str,
+    typer.Argument(
+        help="A published name, a uuid, or an output as DAG.JOB.OUTPUT.",
+        autocompletion=complete.datasets,
+    ),
 ]
 
 
@@ -80,7 +89,8 @@ def list_datasets(
         spare=("generation", "partitions", "producer"),
     )
     if any(each.state != "fresh" for each in found.datasets):
-        console.print("\ntrace why DATASET says because of what", highlight=False)
+        said = at_home("\ntrace why DATASET says because of what")
+        console.print(said, markup=False, highlight=False, soft_wrap=True)
 
 
 @datasets.command()
@@ -94,8 +104,10 @@ def show(dataset: Dataset, home: HomeOption = None, as_json: JsonOption = False)
         typer.echo(f"{name:<12} {printable(value)}")
     if found.columns:
         typer.echo()
-        heads = ("column", "type", "from", "description")
-        show_table(wide_console(), heads, _columns(found), prose=("from", "description"))
+        heads: tuple[str, ...] = ("column", "declared", "committed", "from", "description")
+        if all(column.get("declared") is None for column in found.columns.values()):
+            heads = ("column", "type", "nullable")
+        show_table(wide_console(), heads, _columns(found, heads), prose=("from", "description"))
 
 
 @datasets.command()
@@ -153,7 +165,12 @@ def partitions(
 
 @datasets.command()
 def lineage(
-    subject: Annotated[str, typer.Argument(help="A dataset, or a job as DAG.JOB.")],
+    subject: Annotated[
+        str,
+        typer.Argument(
+            help="A dataset, or a job as DAG.JOB.", autocompletion=complete.datasets_and_jobs
+        ),
+    ],
     column: Annotated[str | None, typer.Option(help="Only this column of the dataset.")] = None,
     direction: Annotated[
         Direction, typer.Option(help="What it comes from, what comes of it, or both.")
@@ -191,7 +208,7 @@ def purge(
             help="All but the newest so many; 2 unless given.", metavar="N", min=0, max=1000
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -205,8 +222,8 @@ def purge(
     if not as_json:
         for line in _purge_plan(plan, due):
             typer.echo(printable(line))
-    if due and not yes and not typer.confirm("Delete this for good?", err=as_json):
-        raise typer.Exit(1)
+    if due and not yes:
+        confirm("Delete this for good?")
     versions = [each.dataset_version for each in due]
     done = dataset_client.purge(place, dataset, versions) if due else None
     if as_json:
@@ -247,30 +264,7 @@ def verify(
         raise typer.Exit(1)
 
 
-@datasets.command()
-def gc(
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be deleted.")
-    ] = False,
-    home: HomeOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Delete what attempts left in the object store that nobody committed, now."""
-    place = Home.at(home)
-    found = dataset_client.collect_garbage(place, dry_run=dry_run)
-    while found.next is not None:
-        more = dataset_client.collect_garbage(place, dry_run=dry_run, after=found.next)
-        found = Garbage(
-            items=found.items + more.items,
-            unknown=found.unknown + more.unknown,
-            places=found.places + more.places,
-            next=more.next,
-        )
-    if as_json:
-        typer.echo(found.model_dump_json())
-        return
-    for line in _collected(found, dry_run=dry_run):
-        typer.echo(printable(line))
+datasets.command("gc")(gc)
 
 
 def _refuse_unknown_column(dataset: DatasetDetail, column: str) -> None:
@@ -305,17 +299,6 @@ def _verified(found: Verification) -> Iterator[str]:
     yield f"{found.dataset}: {', '.join(held)}: {said}"
 
 
-def _collected(found: Garbage, *, dry_run: bool) -> Iterator[str]:
-    for item in found.items:
-        yield f"{item.why}: {item.place}: {count(item.objects, 'object')}, {size(item.bytes)}"
-    for place in found.unknown:
-        yield f"unknown, left alone: {place}"
-    objects, total = (sum(getattr(i, name) for i in found.items) for name in ("objects", "bytes"))
-    done = "would be deleted" if dry_run else "deleted"
-    held = f"{count(objects, 'object')}, {size(total)}"
-    yield f"{count(found.places, 'place')}: {held} {done}"
-
-
 def _entry(each: DatasetEntry) -> tuple[str, ...]:
     newest = "-" if each.age_s is None else f"{seconds(each.age_s)} ago"
     return (
@@ -340,9 +323,11 @@ def _facts(found: DatasetDetail) -> Iterator[tuple[str, str]]:
     yield "generation", f"{found.dataset_version} (of {found.generations})"
     mode = f", {found.write_mode}" if found.write_mode else ""
     yield "storage", f"{found.storage}{mode}"
-    yield "location", found.table or found.location
+    yield from _location(found)
     rows = ("~" if found.rows_estimated else "") + count(found.rows, "row")
     yield "holds", f"{count(found.partitions, 'partition')}, {rows}, {size(found.bytes)}"
+    if found.files and found.files.superseded_bytes:
+        yield "files", _file_bytes(found.files)
     if found.cold:
         held = (count(found.cold.partitions, "partition"), count(found.cold.rows, "row"))
         yield "cold part", f"{found.cold.dataset}: {', '.join(held)}, {size(found.cold.bytes)}"
@@ -354,10 +339,28 @@ def _facts(found: DatasetDetail) -> Iterator[tuple[str, str]]:
         yield "newest", f"{clock(found.newest_at)} UTC, {seconds(found.age_s)} ago"
     if found.max_age_s is not None:
         yield "max age", seconds(found.max_age_s)
+    for misfit in found.misfits:
+        yield "misfit", misfit
     if found.pii:
         yield "pii", ", ".join(found.pii)
     yield "reads", ", ".join(found.upstream) or "nothing: it is a source"
     yield "read by", ", ".join(found.downstream) or "nobody"
+
+
+def _location(found: DatasetDetail) -> Iterator[tuple[str, str]]:
+    """A path that can be opened, and what it is called everywhere else."""
+    if found.table is not None:
+        yield "location", found.table
+        return
+    if found.path is not None:
+        empty = "" if Path(found.path).is_dir() else " (nothing there yet)"
+        yield "path", f"{found.path}{empty}"
+    yield "uri", found.location
+
+
+def _file_bytes(files: FileBytes) -> str:
+    pinned = f", of which {size(files.pinned_bytes)} pinned" if files.pinned_bytes else ""
+    return f"{size(files.live_bytes)} live, {size(files.superseded_bytes)} superseded{pinned}"
 
 
 def _gaps(found: DatasetDetail) -> str:
@@ -368,16 +371,18 @@ def _gaps(found: DatasetDetail) -> str:
     return f", missing {named}{f' and {more:,} more' if more else ''}"
 
 
-def _columns(found: DatasetDetail) -> list[tuple[str, ...]]:
+def _columns(found: DatasetDetail, heads: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [
-        (
-            escape(printable(name)),
-            escape(str(column.get("type", ""))),
-            escape(", ".join(column.get("from", []))),
-            escape(printable(column.get("description") or "")),
-        )
+        (escape(printable(name)), *(_cell(column.get(head)) for head in heads[1:]))
         for name, column in (found.columns or {}).items()
     ]
+
+
+def _cell(said: object) -> str:
+    if isinstance(said, bool):
+        return "yes" if said else "no"
+    text = ", ".join(map(str, said)) if isinstance(said, list) else str(said or "-")
+    return escape(printable(text))
 
 
 def _version(console: Console, each: DatasetVersion) -> tuple[str, ...]:

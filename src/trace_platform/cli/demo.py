@@ -13,15 +13,16 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 from trace_platform.app import control_client
-from trace_platform.app.demo import POOL, Demo, devchain_process, embedded_demo, node_demo
+from trace_platform.app.demo import POOL, Demo, devchain_process, embedded_demo, node_demo, remember
 from trace_platform.app.home import Home
 from trace_platform.app.instance import Instance, open_instance
 from trace_platform.app.lite_stack import running
 from trace_platform.app.query_client import run_query
 from trace_platform.app.settings import Settings, load_settings
 from trace_platform.app.supervisor import refuse_second
+from trace_platform.cli.deploy import agreed
 from trace_platform.cli.display import StartDisplay
-from trace_platform.cli.follow import follow
+from trace_platform.cli.follow import follow, now_of
 from trace_platform.cli.options import HomeOption
 from trace_platform.cli.query_table import footer, render_rows
 from trace_platform.cli.signals import stop_on_signals
@@ -39,20 +40,31 @@ def demo(
     ] = None,
     blocks: Annotated[
         int | None,
-        typer.Option(help="How many blocks to ingest.", metavar="N", min=1, max=1_000_000),
+        typer.Option(
+            help="How many blocks to ingest; on a home that has some, how many more.",
+            metavar="N",
+            min=1,
+            max=1_000_000,
+        ),
     ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Stop after the summary instead of staying up.")
     ] = False,
 ) -> None:
-    """Start an instance, ingest a chain, query it. Stays up until Ctrl-C."""
+    """Start an instance, ingest a chain, query it. Stays up until Ctrl-C. Run again, it goes on
+    where it ended."""
     console = Console(highlight=False)
     place = Home.at(home)
     refuse_second(place)
     settings = load_settings(place)
     started = time.monotonic()
     plan = _plan(place, settings, rpc_url, blocks)
-    console.print(f"[bold]Trace demo[/bold]: {plan.where}, blocks {plan.span.key}\n")
+    console.print(f"[bold]Trace demo[/bold]: {plan.where}, blocks {plan.span.key}")
+    if plan.known:
+        console.print(
+            f"Blocks 0-{plan.known - 1} are there from before; the chain has grown since."
+        )
+    console.print()
     display = StartDisplay(console)
     with stop_on_signals(), display, _instance(place, settings, plan, display):
         display.settle()
@@ -67,7 +79,7 @@ def demo(
 def _plan(home: Home, settings: Settings, rpc_url: str | None, blocks: int | None) -> Demo:
     if rpc_url:
         return node_demo(rpc_url, blocks or 100)
-    return embedded_demo(open_instance(home, settings, starts=True), blocks or 2000)
+    return embedded_demo(open_instance(home, settings, starts=True), home, blocks)
 
 
 def _instance(
@@ -79,11 +91,15 @@ def _instance(
 
 
 def _ingest(console: Console, home: Home, plan: Demo) -> None:
-    control_client.deploy(home, plan.dag, f"{plan.dag_name}.yaml")
+    file = f"{plan.dag_name}.yaml"
+    cure = f"give the demo another --home: this one has a DAG '{plan.dag_name}' of its own"
+    control_client.deploy(home, plan.dag, file, agreed(home, plan.dag, file, cure=cure))
+    began = now_of(home, plan.dag_name)
     source = control_client.trigger(home, plan.dag_name, "request", plan.span.start, plan.span.end)
+    remember(home, plan)
     if not source.accepted:
         console.print("This range was requested before; only what is missing is ingested.")
-    follow(console, home, plan.dag_name)
+    follow(console, home, plan.dag_name, began)
 
 
 def _query(console: Console, home: Home, plan: Demo) -> None:

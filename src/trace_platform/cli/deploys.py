@@ -8,7 +8,9 @@ import typer
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
+from trace_platform.cli import complete
 from trace_platform.cli.deploy import progress_words
+from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption
 from trace_platform.cli.table import show_table
 from trace_platform.cli.words import ago, printable, seconds, wide_console
@@ -19,7 +21,9 @@ _SHORT = 13
 
 
 def deploys(
-    dag: Annotated[str | None, typer.Argument(help="Only of this DAG.")] = None,
+    dag: Annotated[
+        str | None, typer.Argument(help="Only of this DAG.", autocompletion=complete.dags)
+    ] = None,
     limit: LimitOption = 20,
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -31,7 +35,7 @@ def deploys(
         typer.echo(found.model_dump_json())
         return
     if not found.deploys:
-        typer.echo("nothing was deployed yet: trace deploy dag.yaml")
+        typer.echo(at_home("nothing was deployed yet: trace deploy dag.yaml"))
         return
     _show(found.deploys)
     for deploy in found.deploys:
@@ -54,7 +58,7 @@ def _cells(each: DeployStatus) -> tuple[str, ...]:
         each.dag_name,
         each.kind,
         str(each.from_version)[:8] if each.from_version else "-",
-        str(each.to_version)[:8],
+        str(each.to_version)[:8] if each.to_version else "-",
         each.status,
         ago(each.started_at),
         seconds(took),

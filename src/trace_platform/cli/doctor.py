@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def doctor(
             level = typer.style(f"{finding.level:<4}", fg=_COLOURS[finding.level])
             typer.echo(f"{level}  {finding.check:<9} {finding.detail}")
             if finding.mend:
-                typer.echo(f"{'':16}{finding.mend}")
+                typer.echo(f"{'':16}{at_home(finding.mend)}")
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in found]))
     raise typer.Exit(1 if any(finding.level == "fail" for finding in found) else 0)

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
+from trace_platform.cli import complete
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, block_option, group
 from trace_platform.cli.table import short_id, show_table
 from trace_platform.cli.words import clock, printable, scope_of, wide_console
@@ -17,14 +18,22 @@ from trace_platform.wire.control import EventRecord
 
 events = group("Show events, or emit one.")
 Dataset = Annotated[
-    str, typer.Argument(help="A published name, a uuid, or an output as DAG.JOB.OUTPUT.")
+    str,
+    typer.Argument(
+        help="A published name, a uuid, or an output as DAG.JOB.OUTPUT.",
+        autocompletion=complete.datasets,
+    ),
 ]
 
 
 @events.command("list")
 def list_events(
     dataset: Annotated[
-        str | None, typer.Argument(help="Only of this dataset: a name, a uuid, or DAG.JOB.OUTPUT.")
+        str | None,
+        typer.Argument(
+            help="Only of this dataset: a name, a uuid, or DAG.JOB.OUTPUT.",
+            autocompletion=complete.datasets,
+        ),
     ] = None,
     limit: LimitOption = 20,
     home: HomeOption = None,

@@ -6,7 +6,9 @@ import typer
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
+from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.words import printable
 
 
 def health(home: HomeOption = None, as_json: JsonOption = False) -> None:
@@ -19,5 +21,5 @@ def health(home: HomeOption = None, as_json: JsonOption = False) -> None:
             level = (
                 typer.style("FIRE", fg="red") if rule.firing else typer.style("ok  ", fg="green")
             )
-            typer.echo(f"{level}  {rule.code:<20} {rule.text}")
+            typer.echo(f"{level}  {rule.code:<20} {printable(at_home(rule.text))}")
     raise typer.Exit(1 if found.firing else 0)

@@ -10,6 +10,8 @@ from rich.markup import escape
 
 from trace_platform.app import backfill_client
 from trace_platform.app.home import Home
+from trace_platform.cli import complete
+from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, block_option, group
 from trace_platform.cli.table import brief, short_id, show_table
 from trace_platform.cli.words import ago, printable, wide_console
@@ -20,7 +22,11 @@ invalidations = group("Show what was said to be invalid, and how far it is put r
 
 def invalidate(
     dataset: Annotated[
-        str, typer.Argument(help="A published name, a uuid, or an output as DAG.JOB.OUTPUT.")
+        str,
+        typer.Argument(
+            help="A published name, a uuid, or an output as DAG.JOB.OUTPUT.",
+            autocompletion=complete.datasets,
+        ),
     ],
     reason: Annotated[str, typer.Option(help="Why, for whoever asks later.")],
     start: Annotated[int | None, block_option("--from", help="First block.")] = None,
@@ -78,7 +84,7 @@ def list_invalidations(
     for each in found.invalidations:
         if each.failed_task_id:
             console.print(f"a task of {each.invalidation_id} failed; mend the cause, then:")
-            console.print(f"  trace tasks retry {each.failed_task_id}")
+            console.print(at_home(f"  trace tasks retry {each.failed_task_id}"), soft_wrap=True)
 
 
 def _part(start: int | None, end: int | None, partition: str | None) -> dict[str, Any]:

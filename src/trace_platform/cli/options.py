@@ -9,14 +9,16 @@ import typer
 from typer.core import TyperGroup
 
 from trace_platform.app.home import Home
+from trace_platform.cli.given_home import remember
 from trace_platform.domain.block_range import MAX_BLOCK
-from trace_platform.domain.errors import SetupError
+from trace_platform.domain.errors import BadInput, SetupError
 
 HomeOption = Annotated[
     Path | None,
     typer.Option(
         "--home",
         envvar="TRACE_HOME",
+        callback=remember,
         help="The directory of the instance.",
         show_default=".trace",
         file_okay=False,
@@ -42,15 +44,28 @@ class _Group(TyperGroup):
             )
 
 
-def group(help: str) -> typer.Typer:
-    """A command of commands."""
+def group(help: str, *, needs_command: bool = True) -> typer.Typer:
+    """A command of commands; one that does something by itself needs none of them."""
     return typer.Typer(
         cls=_Group,
         help=help,
-        no_args_is_help=True,
+        no_args_is_help=needs_command,
+        invoke_without_command=not needs_command,
         add_completion=False,
         rich_markup_mode=None,
     )
+
+
+def refuse_options_before(context: typer.Context) -> None:
+    """Raise BadInput when options of a group were given, and then one of its commands."""
+    name = context.invoked_subcommand
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            raise BadInput(
+                f"{option.opts[0]} stands before {name}, which would not see it",
+                hint=f"give options behind it: {context.command_path} {name} {option.opts[0]} ...",
+            )
 
 
 def existing_home(path: Path | None) -> Home:

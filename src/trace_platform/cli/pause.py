@@ -8,11 +8,12 @@ import typer
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
+from trace_platform.cli import complete
 from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.cli.words import job_of, printable
 from trace_platform.wire.control import JobHolds
 
-Job = Annotated[str, typer.Argument(help="The job, as DAG.JOB.")]
+Job = Annotated[str, typer.Argument(help="The job, as DAG.JOB.", autocompletion=complete.jobs)]
 
 
 def pause(

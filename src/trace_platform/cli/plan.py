@@ -11,12 +11,15 @@ from rich.console import Console
 from rich.markup import escape
 
 from trace_platform.app import control_client
+from trace_platform.app.code_beside import code_beside, refuse_unreadable
 from trace_platform.app.home import Home
+from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.cli.output_file import check_writable, output_file
 from trace_platform.cli.table import show_table
 from trace_platform.cli.words import printable, wide_console
 from trace_platform.domain.figures import count, duration, size
+from trace_platform.domain.own_code import Files
 from trace_platform.wire.plan import Amount, JobChange, Plan, SavedPlan
 
 _SIGNS = {
@@ -41,16 +44,24 @@ def plan(
     if out is not None:
         check_writable(out)
     yaml = control_client.read_dag_file(file)
-    found = control_client.plan(Home.at(home), yaml, str(file))
+    code = refuse_unreadable(code_beside(file.parent, yaml)).files
+    found = control_client.plan(Home.at(home), yaml, str(file), code)
     if out is not None:
         with output_file(out) as target:
-            target.write(f"{_saved(yaml, found).model_dump_json(indent=2)}\n".encode())
+            target.write(f"{_saved(yaml, code, found).model_dump_json(indent=2)}\n".encode())
     if as_json:
         typer.echo(found.model_dump_json())
     else:
+        show_warnings(found.warnings)
         show_plan(wide_console(), found)
         if out is not None:
-            typer.echo(f"saved: trace deploy --plan {out} does exactly this, or nothing")
+            typer.echo(at_home(f"saved: trace deploy --plan {out} does exactly this, or nothing"))
+
+
+def show_warnings(warnings: list[str]) -> None:
+    """On stderr: standard output holds the answer and nothing else."""
+    for warning in warnings:
+        typer.echo(printable(warning), err=True)
 
 
 def show_plan(console: Console, plan: Plan) -> None:
@@ -99,7 +110,7 @@ def _total(plan: Plan) -> str:
         return "No data is built: it is active at once."
     total = plan.total
     if plan.base_version is None:
-        return "It is active at once."
+        return "It is active at once, or as soon as what its inputs hold is worked through."
     text = f"To build: {amount(total)}"
     if total.seconds is not None:
         slots = max(plan.slots, 1)
@@ -109,5 +120,11 @@ def _total(plan: Plan) -> str:
     return f"{text}. {stays} of {count(len(plan.jobs), 'job')} {keep} data."
 
 
-def _saved(yaml: str, plan: Plan) -> SavedPlan:
-    return SavedPlan(yaml=yaml, plan=plan, plan_hash=plan.plan_hash, saved_at=datetime.now(UTC))
+def _saved(yaml: str, code: Files, plan: Plan) -> SavedPlan:
+    return SavedPlan(
+        yaml=yaml,
+        code=dict(code),
+        plan=plan,
+        plan_hash=plan.plan_hash,
+        saved_at=datetime.now(UTC),
+    )

@@ -18,7 +18,13 @@ from rich.console import Console
 from trace_platform.app.query_client import ask_rows, pages, save, whole
 from trace_platform.cli.output_file import output_file
 from trace_platform.cli.query_position import pointed
-from trace_platform.cli.query_table import as_table, footer, json_lines, render_rows
+from trace_platform.cli.query_table import (
+    SHORTENED,
+    as_table,
+    footer,
+    json_lines,
+    render_rows,
+)
 from trace_platform.cli.words import printable
 from trace_platform.client.answer import Sink
 from trace_platform.client.connection import Connection
@@ -92,7 +98,7 @@ def write(
             if first.truncated and statement.limit is None:
                 raise QueryTooLarge(
                     f"the result has more than {MAX_ROWS:,} rows, and a {format} has no more",
-                    hint="write .csv, .arrow or .parquet, which get all, or give --limit",
+                    hint="write .csv, .arrow or .parquet, which get all, or add a LIMIT",
                 )
             if format is Format.table:
                 target.write(as_table(whole(connection, first)).encode())
@@ -126,8 +132,8 @@ def say_wait(wait_s: float, refusal: TraceError) -> None:
 
 def _show_table(response: QueryResponse, facts: Facts, more: str) -> None:
     console = Console()
-    render_rows(console, response)
-    line = footer(facts, more)
+    is_shortened = render_rows(console, response)
+    line = footer(facts, more) + (f" · {SHORTENED}" if is_shortened else "")
     console.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -18,7 +18,11 @@ from trace_platform.domain.figures import count
 from trace_platform.wire.query import QueryColumn, QueryResponse
 
 _NUMERIC = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BIGNUM|FLOAT|DOUBLE|DECIMAL.*")
-_LONG_HEX = re.compile(r"0x[0-9a-f]{17,}")
+# An address is short enough to stay whole, so that it can be pasted into the next query; in a
+# record so is a word of 32 bytes.
+_LONG_HEX = re.compile(r"0x[0-9a-f]{41,}")
+_WORD_CHARS = 66
+SHORTENED = "… is the middle of long hex: csv and json have all of it"
 # Of a version: enough to name it.
 _SHORT = 8
 
@@ -33,41 +37,41 @@ def as_table(response: QueryResponse) -> str:
     return target.getvalue()
 
 
-def render_rows(console: Console, response: QueryResponse) -> None:
-    """A table where one fits the terminal, else one record below the other."""
+def render_rows(console: Console, response: QueryResponse) -> bool:
+    """A table where one fits the terminal, else one record below the other. Whether something of a
+    value is not shown."""
     if not console.is_terminal:
         console.file.write(as_table(response))
-    elif (table := _fitted_table(response, console.width)) is not None:
-        console.print(table)
-    else:
-        for line in record_lines(response, console.width):
-            console.print(line, soft_wrap=True)
-
-
-def record_lines(response: QueryResponse, width: int) -> Iterator[Text]:
-    """`column: value`, a line each. Long hex loses its middle where the line would not fit."""
-    names = [f"{_printable(column.name)}:" for column in response.columns]
-    if not response.rows:
-        yield Text(f"columns: {', '.join(name[:-1] for name in names)}")
-    indent = max(map(cell_len, names), default=0) + 1
-    for number, row in enumerate(response.rows, 1):
-        yield Text(f"── row {number:,} ".ljust(width, "─"), "dim")
-        for name, value in zip(names, row, strict=True):
-            cell = _cell(value)
-            if indent + cell_len(cell) > width:
-                cell = _shortened(cell)
-            padding = " " * (indent - cell_len(name))
-            yield Text.assemble((name, "bold"), padding, (cell, _style(value)))
-
-
-def _fitted_table(response: QueryResponse, width: int) -> Table | None:
-    """Long hex loses its middle where that makes it fit; None: nothing does."""
+        return False
     whole = [[_cell(value) for value in row] for row in response.rows]
     shorter = [[_shortened(cell) for cell in row] for row in whole]
     for cells in (whole, shorter):
-        if _natural_width(response.columns, cells) <= width:
-            return _table(response, cells)
-    return None
+        if _natural_width(response.columns, cells) <= console.width:
+            console.print(_table(response, cells))
+            return cells != whole
+    is_whole = True
+    for line, is_all in record_lines(response, console.width):
+        console.print(line, soft_wrap=True)
+        is_whole = is_whole and is_all
+    return not is_whole
+
+
+def record_lines(response: QueryResponse, width: int) -> Iterator[tuple[Text, bool]]:
+    """`column: value`, a line each, and whether all of it is there: of hex beyond 32 bytes the
+    middle is not where the line would not fit."""
+    names = [f"{_printable(column.name)}:" for column in response.columns]
+    if not response.rows:
+        yield Text(f"columns: {', '.join(name[:-1] for name in names)}"), True
+    indent = max(map(cell_len, names), default=0) + 1
+    for number, row in enumerate(response.rows, 1):
+        yield Text(f"── row {number:,} ".ljust(width, "─"), "dim"), True
+        for name, value in zip(names, row, strict=True):
+            whole = _cell(value)
+            is_long = len(whole) > _WORD_CHARS and indent + cell_len(whole) > width
+            cell = _shortened(whole) if is_long else whole
+            padding = " " * (indent - cell_len(name))
+            line = Text.assemble((name, "bold"), padding, (cell, _style(value)))
+            yield line, cell == whole
 
 
 def _table(response: QueryResponse, cells: list[list[str]]) -> Table:

@@ -10,14 +10,26 @@ from rich.markup import escape
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
-from trace_platform.cli.options import HomeOption, JsonOption
+from trace_platform.cli.dead_letters import dead
+from trace_platform.cli.given_home import at_home
+from trace_platform.cli.options import HomeOption, JsonOption, group, refuse_options_before
 from trace_platform.cli.table import show_table
 from trace_platform.cli.words import printable, seconds, wide_console
+from trace_platform.domain.figures import count
 from trace_platform.wire.control import JobQueue, WorkerStatus
 
+queues = group("Show what waits and runs, and who works.", needs_command=False)
+queues.add_typer(dead, name="dead")
 
-def queues(home: HomeOption = None, as_json: JsonOption = False) -> None:
+
+@queues.callback()
+def show_queues(
+    context: typer.Context, home: HomeOption = None, as_json: JsonOption = False
+) -> None:
     """Show what waits and runs by runtime and job, what holds it, and the workers."""
+    if context.invoked_subcommand is not None:
+        refuse_options_before(context)
+        return
     found = control_client.queues(Home.at(home))
     if as_json:
         typer.echo(found.model_dump_json())
@@ -35,6 +47,10 @@ def queues(home: HomeOption = None, as_json: JsonOption = False) -> None:
         _show_workers(console, found.workers)
     else:
         console.print("no worker is alive")
+    if found.dead_letters:
+        said = count(found.dead_letters, "message")
+        hint = at_home(f"nobody could handle {said}: trace queues dead list")
+        console.print(hint, markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_jobs(console: Console, found: list[JobQueue]) -> None:
@@ -68,11 +84,12 @@ def _holds(queue: JobQueue) -> Iterator[str]:
         which = "" if len(hold.priorities) == 3 else f" ({', '.join(hold.priorities)} priority)"
         yield f"{name} {does}{which}: {hold.reason}"
     if queue.pressure:
-        yield f"{name} is under pressure (mode {queue.pressure.mode}): trace why {name}"
+        hint = at_home(f"trace why {name}")
+        yield f"{name} is under pressure (mode {queue.pressure.mode}): {hint}"
 
 
 def _show_workers(console: Console, found: list[WorkerStatus]) -> None:
-    counts = ("running", "slots", "seen")
+    counts = ("tasks", "sources", "seen")
     show_table(
         console,
         ("worker", "runtime", *counts),
@@ -86,7 +103,7 @@ def _worker(each: WorkerStatus) -> tuple[str, ...]:
     return (
         escape(printable(each.worker_id)),
         each.runtime,
-        f"{each.running:,}",
-        f"{each.slots:,}",
+        f"{each.running:,} of {each.slots:,}",
+        f"{each.running_sources:,} of {each.source_slots:,}",
         f"{seconds(each.seen_s)} ago",
     )

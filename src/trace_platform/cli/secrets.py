@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption, existing_home, group
 from trace_platform.cli.words import instant
 from trace_platform.domain.errors import BadInput, NotFound
@@ -50,7 +51,7 @@ def list_secrets(home: HomeOption = None, as_json: JsonOption = False) -> None:
         since = f"since {instant(each.set_at)}" if each.set_at else "TRACE_SECRET_... of this shell"
         typer.echo(f"{each.name:<30} {each.kept_in:<12} {since}")
     if not found:
-        typer.echo("no secret is set: trace secrets set NAME")
+        typer.echo(at_home("no secret is set: trace secrets set NAME"))
 
 
 @secrets.command()

@@ -9,13 +9,14 @@ from rich.console import Console
 
 from trace_platform.app import control_client
 from trace_platform.app.home import Home
-from trace_platform.cli.follow import follow, goes_on
+from trace_platform.cli import complete
+from trace_platform.cli.follow import follow, goes_on, now_of
 from trace_platform.cli.options import HomeOption, JsonOption, group
 from trace_platform.cli.table import show_table
 from trace_platform.cli.words import clock, printable, seconds, wide_console
 from trace_platform.wire.sources import SourceStatus
 
-_STYLES = {"Running": "green", "Active": "green", "Dead": "red", "Canceled": "red"}
+_STYLES = {"Running": "green", "Active": "green", "Dead": "red", "Stuck": "red", "Canceled": "red"}
 
 sources = group("Show sources, or make one emit.")
 
@@ -39,8 +40,9 @@ def list_sources(home: HomeOption = None, as_json: JsonOption = False) -> None:
     heads = ("source", "kind", "state", "last event", "next tick (UTC)", "path")
     show_table(console, heads, [_cells(each) for each in found.sources], spare=("kind",))
     for source in found.sources:
-        if source.state == "Dead":
-            console.print(_last_words(source), markup=False, highlight=False, soft_wrap=True)
+        if source.state in ("Dead", "Stuck"):
+            said = _last_words(source) if source.state == "Dead" else _stuck(source)
+            console.print(said, markup=False, highlight=False, soft_wrap=True)
 
 
 def _cells(source: SourceStatus) -> tuple[str, ...]:
@@ -63,10 +65,21 @@ def _last_words(source: SourceStatus) -> str:
     return printable(f"  {source.dag_name}.{source.job_name} is dead: {said}{again}")
 
 
+def _stuck(source: SourceStatus) -> str:
+    name = f"{source.dag_name}.{source.job_name}"
+    heard = "its head was never heard of"
+    if source.heard_s is not None and source.head is not None:
+        heard = f"the head, {source.head:,}, was heard of {seconds(source.heard_s)} ago"
+    lasts = f"does not get on for {seconds(source.stuck_s)} ({heard})"
+    return printable(f"  {name} {lasts}: {source.stuck}")
+
+
 @sources.command()
 def trigger(
-    dag: Annotated[str, typer.Argument(help="The DAG's name.")],
-    job: Annotated[str, typer.Argument(help="The source job's name.")],
+    dag: Annotated[str, typer.Argument(help="The DAG's name.", autocompletion=complete.dags)],
+    job: Annotated[
+        str, typer.Argument(help="The source job's name.", autocompletion=complete.jobs_of_dag)
+    ],
     start: Annotated[int, typer.Option("--from", help="First block.", metavar="BLOCK", min=0)],
     end: Annotated[int, typer.Option("--to", help="Last block, included.", metavar="BLOCK", min=0)],
     wait: Annotated[
@@ -77,6 +90,7 @@ def trigger(
 ) -> None:
     """Emit a block range from a manual source. A range that was emitted before changes nothing."""
     place = Home.at(home)
+    began = now_of(place, dag) if wait else None
     answer = control_client.trigger(place, dag, job, start, end)
     if as_json:
         typer.echo(answer.model_dump_json())
@@ -84,7 +98,7 @@ def trigger(
         typer.echo(f"{dag}.{job} emitted blocks {start:,} to {end:,}")
     else:
         typer.echo(f"{dag}.{job} emitted blocks {start:,} to {end:,} before: nothing to do")
-    if wait:
+    if began is not None:
         # On stderr: standard output holds the answer and nothing else.
         with goes_on(f"the tasks go on: trace tasks list {dag}"):
-            follow(Console(stderr=True), place, dag)
+            follow(Console(stderr=True), place, dag, began)

@@ -35,6 +35,14 @@ HELP = r"""
 PLAIN_WORDS = {"exit": r"\q", "quit": r"\q", "help": r"\?"}
 
 
+# Of the shell what has the same here; what follows it is the name of a dataset.
+_SAME_HERE = {
+    "datasets list": r"\d lists the datasets",
+    "datasets show": r"\d {name} shows it here",
+    "datasets versions": r"\d {name} shows them here",
+}
+
+
 class ShownFormat(StrEnum):
     table = "table"
     json = "json"
@@ -53,6 +61,7 @@ class Session:
         self.columns: dict[str, list[str]] = {}
 
     def run(self, sql: str) -> None:
+        _refuse_shell(sql)
         self._last = sql
         statement = Statement(sql, self._limit, self._at)
         format = Format(self._format.value)
@@ -115,3 +124,16 @@ class Session:
 
     def _leave(self, _: str) -> None:
         self.left = True
+
+
+def _refuse_shell(sql: str) -> None:
+    """A command that a hint named, typed where it was read."""
+    first, *words = sql.rstrip("; ").split() or [""]
+    if first.lower() != "trace" or not words:
+        return
+    same = _SAME_HERE.get(" ".join(words[:2]), "")
+    name = words[2] if len(words) > 2 else "NAME"
+    raise BadInput(
+        f"`{' '.join([first, *words[:2]])}` is a command of the shell",
+        hint=same.format(name=name) or r"\q leaves the prompt; \? shows what there is here",
+    )

@@ -8,46 +8,61 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.domain.figures import duration
 
 if TYPE_CHECKING:
+    from trace_platform.app.needs import Need
     from trace_platform.app.status import InstanceStatus, ProcessStatus
     from trace_platform.operators.spark.session_record import SessionRecord
 
-_STYLES = {"ready": "green", "starting": "yellow", "restarting": "yellow"}
+_STYLES = {"ready": "green"} | dict.fromkeys(
+    ("starting", "restarting", "stopping", "stopped"), "yellow"
+)
 
 
 def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Show the processes of an instance. Exit code 0: all are ready; 3: not so."""
     from trace_platform.app.home import Home
+    from trace_platform.app.needs import look_at_needs
     from trace_platform.app.status import instance_status
 
     place = Home.at(home)
     found = instance_status(place)
+    needs = look_at_needs(place, found)
+    ready = found.ready and not any(need.trouble for need in needs)
     if as_json:
-        typer.echo(json.dumps({"home": str(place.root), "ready": found.ready, **asdict(found)}))
+        said = {"needs": [asdict(need) for need in needs], **asdict(found)}
+        typer.echo(json.dumps({"home": str(place.root), "ready": ready, **said}))
     else:
-        _show(str(place.root), found)
-    raise typer.Exit(0 if found.ready else 3)
+        _show(str(place.root), found, needs)
+    raise typer.Exit(0 if ready else 3)
 
 
-def _show(home: str, found: InstanceStatus) -> None:
+def _show(home: str, found: InstanceStatus, needs: list[Need]) -> None:
     from trace_platform.cli.table import show_table
     from trace_platform.cli.words import wide_console
 
     console = wide_console()
-    console.print(_heading(home, found), highlight=False, markup=False, soft_wrap=True)
+    console.print(at_home(_heading(home, found)), highlight=False, markup=False, soft_wrap=True)
     if found.processes:
-        heads = ("process", "state", "pid", "port", "uptime", "restarts")
+        heads = ("process", "state", "pid", "port", "uptime", "restarts", "kept by")
         show_table(console, heads, [_row(each) for each in found.processes])
-    if found.supervisor:
+    if found.runs and not found.stopping:
         console.print(_spark(found.spark), highlight=False, markup=False, soft_wrap=True)
+    for need in needs:
+        if need.trouble:
+            said = f"{need.name}: {need.trouble}"
+            console.print(said, style="red", highlight=False, markup=False, soft_wrap=True)
 
 
 def _heading(home: str, found: InstanceStatus) -> str:
     if found.supervisor:
-        return f"running in {home} (supervisor pid {found.supervisor})"
+        does = "stopping" if found.stopping else "running"
+        return f"{does} in {home} (supervisor pid {found.supervisor})"
+    if found.runs:
+        return f"running in {home}, each process under a supervisor of its own"
     if found.processes:
         # Dead ones too: their children may live, and only a clean-up looks for them.
         cure = "trace up or trace down cleans up"
@@ -70,4 +85,5 @@ def _row(each: ProcessStatus) -> tuple[str, ...]:
         str(each.port or "-"),
         "-" if each.uptime_s is None else duration(each.uptime_s),
         str(each.restarts),
+        each.by,
     )

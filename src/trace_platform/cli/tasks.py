@@ -13,35 +13,68 @@ from rich.markup import escape
 
 from trace_platform.app import control_client, dataset_client
 from trace_platform.app.home import Home
-from trace_platform.cli import log_line
+from trace_platform.cli import complete, log_line
+from trace_platform.cli.change_tasks import Filters, change, one_way
+from trace_platform.cli.confirm import YesOption
+from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, group
 from trace_platform.cli.table import short_id, show_table
+from trace_platform.cli.task_status import status_of
 from trace_platform.cli.words import clock, printable, scope_of, seconds, wide_console
-from trace_platform.wire.control import AttemptStatus, TaskDetail, TaskStatus
+from trace_platform.domain.own_code import short
+from trace_platform.wire.control import AttemptStatus, TaskDetail, TaskGroup, TaskGroups, TaskStatus
 
-tasks = group("Show tasks and their logs, cancel or retry one.")
+tasks = group("Show tasks and their logs, cancel or retry them.")
 Task = Annotated[
     str, typer.Argument(help="The task's id, or 8 characters or more of its end or start.")
 ]
 
+MaybeTask = Annotated[
+    str | None,
+    typer.Argument(help="The task's id, or a part of it. Or say which ones with the options."),
+]
+DagFilter = Annotated[
+    str | None, typer.Option("--dag", help="Only of this DAG.", autocompletion=complete.dags)
+]
+JobFilter = Annotated[
+    str | None, typer.Option("--job", help="Only of this job.", autocompletion=complete.jobs_of_dag)
+]
+
+_MOMENT = "such as 2026-11-18T14:00 or 90m (ago)"
+_HEADS = ("task", "job", "input", "status", "attempt")
+_MORE = "--limit N shows up to 1,000, --status and --job less"
+
 # Of a log line, shown in a place of their own.
+_ENDS = ("attempt_failed", "attempt_canceled")
 _OWN_PLACE = {"timestamp", "level", "event", "exception", "traceback"}
 
 
 @tasks.command("list")
 def list_tasks(
-    dag: Annotated[str | None, typer.Argument(help="Only of this DAG.")] = None,
-    job: Annotated[str | None, typer.Option(help="Only of this job.")] = None,
+    dag: Annotated[
+        str | None, typer.Argument(help="Only of this DAG.", autocompletion=complete.dags)
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option(help="Only of this job.", autocompletion=complete.jobs_of_dag)
+    ] = None,
     status: Annotated[
         str | None,
         typer.Option(help="Only Queued, Running, Completed, Failed or Canceled ones."),
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="A row for each, also where many are alike.")
+    ] = False,
     limit: LimitOption = 20,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """The newest tasks first, with the error of those that failed."""
-    found = control_client.tasks(Home.at(home), dag, status, limit, job)
+    """The newest tasks first, with the error of those that failed. Three and more of a job that
+    ended alike are one row; with --all, --job, --status or --json each has its own."""
+    place, wanted = Home.at(home), status_of(status)
+    if not (everything or job or status or as_json):
+        _show_groups(control_client.task_groups(place, dag, limit))
+        return
+    found = control_client.tasks(place, dag, wanted, limit, job)
     if as_json:
         typer.echo(found.model_dump_json())
         return
@@ -51,11 +84,45 @@ def list_tasks(
         return
     show_table(
         console,
-        ("task", "job", "input", "status", "attempt"),
+        _HEADS,
         [_cells(console, task) for task in found.tasks],
         right=("attempt",),
-        notes=[printable(_error(task) or task.note or "") for task in found.tasks],
+        notes=[_note(task) for task in found.tasks],
     )
+    if found.more:
+        _say(console, f"these are the newest {len(found.tasks):,}: {_MORE}")
+
+
+def _show_groups(found: TaskGroups) -> None:
+    console = wide_console()
+    if not found.groups:
+        console.print("no tasks")
+        return
+    rows = [
+        _alike(each) if each.tasks > 1 else _cells(console, each.newest) for each in found.groups
+    ]
+    notes = [_note(each.newest) for each in found.groups]
+    show_table(console, _HEADS, rows, right=("attempt",), notes=notes)
+    if any(each.tasks > 1 for each in found.groups):
+        _say(console, "tasks that are alike are one row: --all, --job or --status shows each")
+    if found.more:
+        _say(console, f"there are older ones: {_MORE}")
+
+
+def _alike(group: TaskGroup) -> tuple[str, ...]:
+    first, last = clock(group.first_at), clock(group.last_at)
+    # Of the same day the day is said once.
+    until = last[11:16] if first[:10] == last[:10] else last[:16]
+    job = f"{group.dag_name}.{group.job_name}"
+    return f"{group.tasks:,} tasks", job, f"{first[:16]} to {until}", _status(group.newest), "-"
+
+
+def _note(task: TaskStatus) -> str:
+    return printable(_error(task) or task.note or "")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 @tasks.command()
@@ -74,7 +141,8 @@ def show(task: Task, home: HomeOption = None, as_json: JsonOption = False) -> No
     if found.attempts:
         _show_history(found.attempts)
     else:
-        typer.echo(f"it has not started yet; trace why {found.task_id} says what it waits for")
+        said = f"it has not started yet; trace why {found.task_id} says what it waits for"
+        typer.echo(at_home(said))
 
 
 @tasks.command()
@@ -91,15 +159,38 @@ def logs(
     if as_json:
         typer.echo(found.model_dump_json())
         return
-    if not found.lines:
+    if not found.lines and not found.error_code:
         typer.echo(f"attempt {found.attempt} logged nothing")
     for line in found.lines:
         typer.echo(_log_line(line))
+    # Where its worker could not say how it ended, that is on record all the same.
+    if found.error_code and not any(line.get("event") in _ENDS for line in found.lines):
+        said = f"{found.outcome}: [{found.error_code}] {found.error_message}"
+        typer.echo(printable(f"attempt {found.attempt} ended as {said}"))
 
 
 @tasks.command()
-def cancel(task: Task, home: HomeOption = None, as_json: JsonOption = False) -> None:
-    """Cancel a task: at once when it waits, with its next heartbeat when it runs."""
+def cancel(
+    task: MaybeTask = None,
+    dag: DagFilter = None,
+    job: JobFilter = None,
+    status: Annotated[
+        str | None, typer.Option(help="Only Queued, Running or Failed (to be retried) ones.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help=f"Only made since then, {_MOMENT}.")] = None,
+    until: Annotated[str | None, typer.Option(help=f"Only made until then, {_MOMENT}.")] = None,
+    yes: YesOption = False,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Cancel a task: at once when it waits, with its next heartbeat when it runs. Or all that have
+    not ended of a DAG, a job, a status or a time, but for the runs of sources: says how many, and
+    asks."""
+    filters = Filters(dag, job, status, since, until)
+    one_way(task, filters)
+    if task is None:
+        change(Home.at(home), "cancel", filters, yes=yes, as_json=as_json)
+        return
     place, task_id = _found(task, home)
     answer = control_client.cancel(place, task_id)
     if as_json:
@@ -111,8 +202,26 @@ def cancel(task: Task, home: HomeOption = None, as_json: JsonOption = False) -> 
 
 
 @tasks.command()
-def retry(task: Task, home: HomeOption = None, as_json: JsonOption = False) -> None:
-    """Give a task that failed or was canceled all its attempts again."""
+def retry(
+    task: MaybeTask = None,
+    dag: DagFilter = None,
+    job: JobFilter = None,
+    status: Annotated[
+        str | None, typer.Option(help="Failed ones unless given; or Canceled ones.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help=f"Only ended since then, {_MOMENT}.")] = None,
+    until: Annotated[str | None, typer.Option(help=f"Only ended until then, {_MOMENT}.")] = None,
+    yes: YesOption = False,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a task that failed or was canceled all its attempts again. Or all that failed for good
+    of a DAG, a job or a time, but for the runs of sources: says how many, and asks."""
+    filters = Filters(dag, job, status, since, until)
+    one_way(task, filters)
+    if task is None:
+        change(Home.at(home), "retry", filters, yes=yes, as_json=as_json)
+        return
     place, task_id = _found(task, home)
     answer = control_client.retry(place, task_id)
     typer.echo(answer.model_dump_json() if as_json else f"{task_id} is queued again")
@@ -142,7 +251,8 @@ def _error(ended: TaskStatus | AttemptStatus) -> str:
 def _facts(task: TaskDetail, names: dict[str, str]) -> Iterator[tuple[str, str]]:
     limits = task.limits
     yield "task", str(task.task_id)
-    yield "job", f"{task.dag_name}.{task.job_name} ({limits.operator} on {limits.runtime})"
+    operator = short(limits.operator or "-")
+    yield "job", f"{task.dag_name}.{task.job_name} ({operator} on {limits.runtime})"
     yield "status", _status(task)
     yield "priority", limits.priority
     yield "made", f"{clock(task.created_at)} UTC"
@@ -162,13 +272,19 @@ def _facts(task: TaskDetail, names: dict[str, str]) -> Iterator[tuple[str, str]]
         yield "error", _error(task)
     if task.note:
         yield "note", task.note
-    counted = task.attempt - task.forgiven
-    yield "attempts", f"{counted} of {limits.max_attempts}{_forgiven(task.forgiven)}"
+    yield "attempts", _attempts(task)
     yield "limits", ", ".join(_limits(task))
     for given in task.inputs:
         yield "input", f"{scope_of(given)} of {_named(given['dataset_uuid'], names)}"
     for output in task.outputs:
         yield "output", f"{_named(output.dataset_uuid, names)} ({output.name})"
+
+
+def _attempts(task: TaskDetail) -> str:
+    counted = task.attempt - task.forgiven
+    most = task.limits.max_attempts
+    limit = ", without a limit: a source is started again" if most is None else f" of {most:,}"
+    return f"{counted}{limit}{_forgiven(task.forgiven)}"
 
 
 def _named(dataset_uuid: object, names: dict[str, str]) -> str:

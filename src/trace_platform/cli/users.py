@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trace_platform.app import dataset_client
+from trace_platform.app.home import Home
 from trace_platform.cli.options import HomeOption, JsonOption, existing_home, group
 from trace_platform.cli.words import instant
+from trace_platform.domain.alike import instead
+from trace_platform.domain.errors import Unavailable, UnknownDataset
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +36,9 @@ Pii = Annotated[
 @users.command()
 def add(name: Name, pii: Pii = None, home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Make a user who may query, and print the token: the only time that it is shown."""
-    token = _existing(home).add(name, pii or ())
+    users, granted = _existing(home), pii or []
+    _check_granted(Home.at(home), granted)
+    token = users.add(name, granted)
     _tell(name, token, as_json, f"{name} may query; {_sees(pii or [])}")
 
 
@@ -46,7 +52,9 @@ def rotate(name: Name, home: HomeOption = None, as_json: JsonOption = False) -> 
 @users.command()
 def grant(name: Name, pii: Pii = None, home: HomeOption = None) -> None:
     """Set whose personal columns a user sees: these and no others. Also of 'owner'."""
-    _existing(home).grant(name, pii or ())
+    users, granted = _existing(home), pii or []
+    _check_granted(Home.at(home), granted)
+    users.grant(name, granted)
     typer.echo(f"{name}: {_sees(pii or [])}")
 
 
@@ -73,6 +81,25 @@ def list_users(home: HomeOption = None, as_json: JsonOption = False) -> None:
         typer.echo(f"{each.name:<{width}}  token since {instant(each.since)}  {_sees(each.pii)}")
     if not found:
         typer.echo("nobody yet: the first start makes the owner's token")
+
+
+def _check_granted(home: Home, pii: list[str]) -> None:
+    """Raise UnknownDataset for a name that nothing is published under: it would show nothing, or
+    one day something else."""
+    asked = [name for name in pii if name != "*"]
+    if not asked:
+        return
+    try:
+        found = dataset_client.datasets(home).datasets
+    except Unavailable:
+        said = f"nobody could be asked whether there is {', '.join(asked)}: the instance is down"
+        typer.echo(said, err=True)
+        return
+    published = [each.name for each in found if each.name]
+    for name in asked:
+        if name not in published:
+            hint = instead(name, published, most=20, said="published are")
+            raise UnknownDataset(f"no dataset is published as '{name}'", hint=hint)
 
 
 def _tell(name: str, token: str, as_json: bool, words: str) -> None:

@@ -8,6 +8,8 @@ import typer
 
 from trace_platform.app import control_client, dataset_client
 from trace_platform.app.home import Home
+from trace_platform.cli import complete
+from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.cli.words import printable, seconds
 from trace_platform.domain.errors import NotFound
@@ -19,8 +21,9 @@ def why(
     subject: Annotated[
         str,
         typer.Argument(
+            autocompletion=complete.datasets_and_jobs,
             help="A task by its id, its end or its beginning, a job as DAG.JOB, or a dataset by its"
-            " name, its uuid or as DAG.JOB.OUTPUT."
+            " name, its uuid or as DAG.JOB.OUTPUT.",
         ),
     ],
     home: HomeOption = None,
@@ -34,7 +37,7 @@ def why(
         return
     lines = render(answer) if isinstance(answer, Why) else render_dataset(answer)
     for line in lines:
-        typer.echo(printable(line))
+        typer.echo(printable(at_home(line)))
 
 
 def _whole(home: Home, subject: str) -> str:

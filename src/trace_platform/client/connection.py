@@ -18,6 +18,7 @@ from trace_platform.client.patience import Deadline, OnWait, Patience
 from trace_platform.client.place import Place
 from trace_platform.client.timed_sockets import TimedBackend
 from trace_platform.domain.errors import BadInput, TraceError, Unavailable
+from trace_platform.domain.private_url import is_private
 
 # Where the caller gives no time-out.
 _CONNECT_S = 10.0
@@ -148,11 +149,17 @@ class Connection:
 def _checked_url(url: str) -> str:
     try:
         at = urlsplit(url)
-        if at.scheme in ("http", "https") and at.hostname and at.port != 0:
-            return url.rstrip("/")
+        is_one = at.scheme in ("http", "https") and bool(at.hostname) and at.port != 0
     except ValueError:
-        pass
-    raise BadInput(f"{url!r} is no URL of a service", hint="such as https://localhost:7701")
+        is_one = False
+    if not is_one:
+        raise BadInput(f"{url!r} is no URL of a service", hint="such as https://localhost:7701")
+    if not is_private(url):
+        raise BadInput(
+            f"{url!r} is another machine, and http:// shows your token on the way there",
+            hint="use https://",
+        )
+    return url.rstrip("/")
 
 
 def _checked_token(token: str) -> str:

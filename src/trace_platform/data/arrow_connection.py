@@ -85,7 +85,8 @@ def _named_breaks() -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError):
-        raise Unavailable("Postgres data went away while rows were read") from None
+        said = "Postgres data went away while rows were read"
+        raise Unavailable(said, outage=True) from None
 
 
 @contextmanager
@@ -101,4 +102,10 @@ def _named_errors() -> Iterator[None]:
             raise DiskFull("Postgres data has no space left", hint="make room") from None
         if state[:2] in ("22", "23"):
             raise BadInput(f"Postgres data refuses a row (SQLSTATE {state})") from None
-        raise Unavailable(f"Postgres data does not answer (SQLSTATE {state or 'none'})") from None
+        said = f"Postgres data does not answer (SQLSTATE {state or 'none'})"
+        raise Unavailable(said, outage=_is_away(state)) from None
+
+
+def _is_away(state: str) -> bool:
+    """No connection, too few resources, or somebody stopped it: not what the statement asks for."""
+    return not state or state[:2] in ("08", "53", "57")

@@ -96,7 +96,9 @@ def named_errors() -> Iterator[None]:
         raise BadInput(f"Postgres data refuses it: {_said(error)}") from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise Unavailable(
-            "Postgres data does not answer", hint="trace status shows whether it is running"
+            "Postgres data does not answer",
+            hint="trace status shows whether it is running",
+            outage=True,
         ) from error
 
 

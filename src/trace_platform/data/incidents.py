@@ -63,8 +63,8 @@ class Incidents:
         which something stands still."""
         if self._open is not None:
             return False
-        before = _ask(self._database, "count_ended", incident=f"{self._watch}{where}.")
-        self._open = f"{where}.{before}"
+        number = _ask(self._database, "next_number", incident=f"{self._watch}{where}.")
+        self._open = f"{where}.{number}"
         self._record(f"{self._open}:begin", severity, code, message, facts)
         return True
 

@@ -2,8 +2,10 @@
 SELECT count(DISTINCT split_part(substr(dedupe_key, length(:watch) + 1), ':', 1)) FROM alert_events
  WHERE starts_with(dedupe_key, :watch) AND NOT starts_with(dedupe_key, :watch || :own);
 
--- name: count_ended$
-SELECT count(*) FROM alert_events
+-- name: next_number$
+-- Of incidents there: older ones may be forgotten.
+SELECT coalesce(max(split_part(substr(dedupe_key, length(:incident) + 1), ':', 1)::integer) + 1, 0)
+  FROM alert_events
  WHERE starts_with(dedupe_key, :incident) AND right(dedupe_key, 3) = 'end';
 
 -- name: newest$

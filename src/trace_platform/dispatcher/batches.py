@@ -29,13 +29,14 @@ class Batches:
         self._me = me
         self._beats = Coalesced(self._beat_all)
         self._ends = Coalesced(self._end_all)
-        self._claims: dict[str, Coalesced[Asked, list[task.Claimed]]] = {}
+        self._claims: dict[tuple[str, bool], Coalesced[Asked, list[task.Claimed]]] = {}
 
     async def claim(self, request: task.ClaimBatchRequest) -> list[task.Claimed]:
         self._me.runtimes.get(request.runtime)
-        if request.runtime not in self._claims:
-            self._claims[request.runtime] = Coalesced(self._claim_all, limit=10)
-        return await self._claims[request.runtime].call((request, time.monotonic()))
+        kind = request.runtime, request.sources
+        if kind not in self._claims:
+            self._claims[kind] = Coalesced(self._claim_all, limit=10)
+        return await self._claims[kind].call((request, time.monotonic()))
 
     async def heartbeats(self, requests: Sequence[task.HeartbeatRequest]) -> list[Beaten]:
         return await self._beats.call(requests) if requests else []
@@ -73,7 +74,10 @@ class Batches:
             raise Unavailable("the claim took too long", hint="ask again")
         batch = [request for request, _ in asked]
         names = [request.worker_id for request in batch for _ in range(request.max_tasks)]
-        found = await claim_tasks(self._me.state, self._me.grants, batch[0].runtime, names)
+        first = batch[0]
+        found = await claim_tasks(
+            self._me.state, self._me.grants, first.runtime, names, sources=first.sources
+        )
         return _dealt(batch, found)
 
 

@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-from pydantic import ValidationError
 
 from trace_platform.dispatcher.check_dag_names import Names, Problem
+from trace_platform.dispatcher.check_dag_operators import CheckedOperators, said
 from trace_platform.dispatcher.operators import registry as in_process
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.runtimes import Runtime, Runtimes
-from trace_platform.operators import registry
+from trace_platform.operators.facts import Judged
 from trace_platform.wire.dag import Dag, Job
 from trace_platform.wire.dag_explain import explain, without_echoes
 from trace_platform.wire.dag_yaml import Path, Place
 
-if TYPE_CHECKING:
-    from trace_platform.dispatcher.operators.contract import EventOperator
-    from trace_platform.operators.contract import Operator
 
-
-def runtime_problems(job: Job, path: Path, names: Names, runtimes: Runtimes) -> Iterator[Problem]:
+def runtime_problems(
+    job: Job, path: Path, names: Names, runtimes: Runtimes, operators: CheckedOperators
+) -> Iterator[Problem]:
     if job.runtime is None:
         return
     try:
         runtime = runtimes.get(job.runtime)
     except InvalidConfig as error:
-        yield (*path, "runtime"), _said(error)
+        yield (*path, "runtime"), said(error)
         return
     if runtime.kind == "lambda" and runtime.url is None:
         cure = f"set [runtimes.{runtime.name}] url"
         yield (*path, "runtime"), f"runtime {runtime.name} has no invoker here: {cure}"
     if job.always_on and runtime.kind != "queue":
-        said = f"an always_on source runs without end, which {runtime.name} cannot"
-        yield (*path, "runtime"), f"{said}: use {_queues(runtimes)}"
+        cannot = f"an always_on source runs without end, which {runtime.name} cannot"
+        yield (*path, "runtime"), f"{cannot}: use {_queues(runtimes)}"
     yield from _timeout_problems(names.dag, job, path, runtime)
     if runtime.kind == "dispatcher":
         yield from _in_process_problems(job, path)
-    problems = list(_operator_problems(job, path, runtime, names.root))
+    problems = list(_operator_problems(job, path, operators, names.root))
     if runtime.kind == "dispatcher" and job.operator and not problems:
         problems += _event_operator_problems(names, job, path)
     yield from problems
@@ -79,71 +75,34 @@ def _in_process_problems(job: Job, path: Path) -> Iterator[Problem]:
 def _event_operator_problems(names: Names, job: Job, path: Path) -> Iterator[Problem]:
     operator = in_process.load(job.operator or "")
     datasets = {names.read(edge.source) for edge in job.inputs}
-    for said in operator.problems(len(datasets), operator.Config.model_validate(job.config)):
-        yield (*path, "config"), said
+    for found in operator.problems(len(datasets), operator.Config.model_validate(job.config)):
+        yield (*path, "config"), found
 
 
-def _operator_problems(job: Job, path: Path, runtime: Runtime, root: Place) -> Iterator[Problem]:
-    if job.operator is None:
-        return
-    try:
-        operator = _load(job.operator, runtime)
-    except InvalidConfig as error:
-        yield (*path, "operator"), _said(error)
-        return
-    if operator is not None:
-        yield from _outputs_problems(job, operator, path)
-        yield from _config_problems(job, operator, path, root)
-
-
-def operator_of(job: Job, runtimes: Runtimes) -> type[Operator | EventOperator] | None:
-    """The class of the job's operator; None where it has none, or nobody here knows it."""
-    if job.operator is None or job.runtime is None:
-        return None
-    try:
-        return _load(job.operator, runtimes.get(job.runtime))
-    except InvalidConfig:
-        return None
-
-
-def _load(name: str, runtime: Runtime) -> type[Operator | EventOperator] | None:
-    """The operator's class; None where only the runtime's own workers know their operators."""
-    if runtime.name == "ecs_platform":
-        return registry.load(name)
-    return in_process.load(name) if runtime.kind == "dispatcher" else None
-
-
-def _outputs_problems(
-    job: Job, operator: type[Operator | EventOperator], path: Path
+def _operator_problems(
+    job: Job, path: Path, operators: CheckedOperators, root: Place
 ) -> Iterator[Problem]:
-    expected = _expected_outputs(job, operator)
+    problem = operators.problem(job)
+    if problem is not None:
+        yield (*path, "operator"), problem
+    judged = operators.of(job)
+    if judged is not None:
+        yield from _outputs_problems(job, judged, path)
+        yield from _config_problems(judged, path, root)
+
+
+def _outputs_problems(job: Job, judged: Judged, path: Path) -> Iterator[Problem]:
+    expected = judged.outputs
     if expected is not None and job.outputs and len(job.outputs) != len(expected):
-        count = "1 output" if len(expected) == 1 else f"{len(expected)} outputs"
-        said = f"{job.operator} writes {count}: {', '.join(expected)}"
-        yield (*path, "outputs"), f"{said} (found {len(job.outputs)})"
+        number = "1 output" if len(expected) == 1 else f"{len(expected)} outputs"
+        writes = f"{job.operator} writes {number}: {', '.join(expected)}"
+        yield (*path, "outputs"), f"{writes} (found {len(job.outputs)})"
 
 
-def _expected_outputs(job: Job, operator: type[Operator | EventOperator]) -> tuple[str, ...] | None:
-    """As the config says where it decides; a wrong config is reported by itself."""
-    try:
-        said = operator.Config.model_validate(job.config).outputs()
-    except ValidationError:
-        said = None
-    return operator.output_names if said is None else said
-
-
-def _config_problems(
-    job: Job, operator: type[Operator | EventOperator], path: Path, root: Place
-) -> Iterator[Problem]:
-    try:
-        operator.Config.model_validate(job.config)
-    except ValidationError as error:
-        for found in without_echoes(error.errors(include_url=False)):
-            where = (*path, "config", *found["loc"])
-            written = root.nearest(where).written
-            said = explain(found, operator.Config.model_fields, path=where, written=written)
-            yield where[:-1] if found["type"] == "missing" else where, said
-
-
-def _said(error: InvalidConfig) -> str:
-    return error.message + (f"; {error.hint}" if error.hint else "")
+def _config_problems(judged: Judged, path: Path, root: Place) -> Iterator[Problem]:
+    found = [each | {"loc": tuple(each["loc"])} for each in judged.config_errors]
+    for error in without_echoes(found):
+        where = (*path, "config", *error["loc"])
+        written = root.nearest(where).written
+        explained = explain(error, judged.config_fields, path=where, written=written)
+        yield where[:-1] if error["type"] == "missing" else where, explained

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pydantic import ValidationError
+from collections.abc import Iterator, Mapping, Sequence
 
 from trace_platform.dispatcher.check_dag_names import Names, Problem
-from trace_platform.dispatcher.check_dag_runtime import operator_of
+from trace_platform.dispatcher.check_dag_operators import CheckedOperators
+from trace_platform.dispatcher.order_jobs import order_jobs
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.operators.accepts import (
     ANY,
+    PARTITION,
     RANGE,
     TICK,
     UNDECLARED,
@@ -21,6 +21,9 @@ from trace_platform.operators.accepts import (
 )
 from trace_platform.wire.dag import Job
 from trace_platform.wire.dag_yaml import Path
+
+# By which input a job of the DAG wakes another, and with which updates.
+Waking = tuple[int, Job, Updates]
 
 # What the Dispatcher itself emits for a source of this kind.
 _EMITTED: dict[str, Updates] = {
@@ -36,8 +39,16 @@ _EXAMPLES: dict[Update, str] = {
 }
 
 
-def update_problems(job: Job, path: Path, names: Names, runtimes: Runtimes) -> Iterator[Problem]:
-    accepts = _accepted(job, runtimes)
+def update_problems(
+    job: Job,
+    path: Path,
+    names: Names,
+    runtimes: Runtimes,
+    operators: CheckedOperators,
+    emitted: Mapping[str, Updates],
+) -> Iterator[Problem]:
+    """`emitted` are the updates of each job's outputs."""
+    accepts = _accepted(job, operators)
     if job.activation == "source":
         # A runtime that runs no source has said so.
         if job.always_on and not accepts.source and not _in_dispatcher(job, runtimes):
@@ -48,27 +59,20 @@ def update_problems(job: Job, path: Path, names: Names, runtimes: Runtimes) -> I
         cure = "use activation: source and source: { kind: always_on }, without inputs"
         yield (*path, "operator"), f"{said}: {cure}"
     else:
+        woken = [(n, each, emitted.get(each.name, ANY)) for n, each in waking(job, names)]
         yield from _several_problems(job, path, accepts)
-        yield from _kind_problems(job, path, accepts, names, runtimes)
+        yield from _kind_problems(job, path, accepts, woken, runtimes)
+        if not accepts.mixed:
+            yield from _mixed_problems(job, path, woken)
 
 
 def _in_dispatcher(job: Job, runtimes: Runtimes) -> bool:
-    return operator_of(job, runtimes) is not None and (
-        runtimes.get(job.runtime or "").kind == "dispatcher"
-    )
+    return job.runtime in {each.name for each in runtimes if each.kind == "dispatcher"}
 
 
-def _accepted(job: Job, runtimes: Runtimes) -> Accepts:
-    """As the config says where it decides; a wrong config is reported by itself."""
-    operator = operator_of(job, runtimes)
-    if operator is None:
-        return UNDECLARED
-    try:
-        said = operator.Config.model_validate(job.config).accepts()
-    except ValidationError:
-        said = None
-    declared: Accepts = getattr(operator, "accepts", UNDECLARED)
-    return declared if said is None else said
+def _accepted(job: Job, operators: CheckedOperators) -> Accepts:
+    judged = operators.of(job)
+    return UNDECLARED if judged is None else judged.accepts
 
 
 def _several_problems(job: Job, path: Path, accepts: Accepts) -> Iterator[Problem]:
@@ -82,23 +86,51 @@ def _several_problems(job: Job, path: Path, accepts: Accepts) -> Iterator[Proble
 
 
 def _kind_problems(
-    job: Job, path: Path, accepts: Accepts, names: Names, runtimes: Runtimes
+    job: Job, path: Path, accepts: Accepts, woken: Sequence[Waking], runtimes: Runtimes
 ) -> Iterator[Problem]:
     # Of a job in the Dispatcher, the strategy is wrong whatever it reads.
     per_partition = job.strategy == "PerPartition" and not _in_dispatcher(job, runtimes)
-    for number, producer in _waking(job, names):
-        emitted = _emitted(producer, runtimes)
-        emits = f"job '{producer.name}' emits {several(emitted)}"
-        if emitted.isdisjoint(accepts.updates):
+    for number, producer, updates in woken:
+        emits = f"job '{producer.name}' emits {several(updates)}"
+        if updates.isdisjoint(accepts.updates):
             said = f"{emits}, and {job.operator} takes {accepts}: {_instead(accepts.updates)}"
             yield (*path, "inputs", number, "from"), said
-        elif per_partition and emitted == TICK:
+        elif per_partition and updates == TICK:
             cure = "PerUpdate or Bulk" if accepts.several else "PerUpdate"
             said = f"PerPartition makes no task of a tick, and {emits}: use {cure}"
             yield (*path, "execution_strategy"), said
 
 
-def _waking(job: Job, names: Names) -> Iterator[tuple[int, Job]]:
+def _mixed_problems(job: Job, path: Path, woken: Sequence[Waking]) -> Iterator[Problem]:
+    together = job.strategy == "Bulk" or (
+        job.backpressure is not None and job.backpressure.mode == "coalesce"
+    )
+    known = [
+        (kind, number, producer, updates)
+        for number, producer, updates in woken
+        if (kind := _kind(updates, together=together)) is not None
+    ]
+    for kind, number, producer, updates in known[1:]:
+        first, other, _, others = known[0]
+        if kind != first:
+            said = f"job '{producer.name}' emits {several(updates)}, and inputs[{other}] wakes this"
+            cure = "make a job for each, or only read this one, with trigger: false"
+            yield (*path, "inputs", number, "from"), f"{said} job by {several(others)}: {cure}"
+
+
+def _kind(updates: Updates, *, together: bool) -> str | None:
+    """What kind of answer these updates have; None: only a run would tell. One task that has both
+    blocks and partitions of another kind has no answer for both."""
+    if updates == TICK:
+        return "tick"
+    if not together:
+        return "part" if updates <= PARTITION else None
+    if updates == RANGE:
+        return "range"
+    return "partition" if updates == PARTITION - RANGE else None
+
+
+def waking(job: Job, names: Names) -> Iterator[tuple[int, Job]]:
     """The jobs of this DAG whose updates wake the job, and by which of its inputs."""
     for number, edge in enumerate(job.inputs):
         for ref in names.producers(edge.source) if edge.trigger else ():
@@ -111,10 +143,34 @@ def _instead(updates: Updates) -> str:
     return f"read a job that emits {several(updates)}, such as {examples[0]}"
 
 
-def _emitted(producer: Job, runtimes: Runtimes) -> Updates:
-    """The updates of a job's outputs; any, where only a run would tell."""
-    if producer.source is not None and producer.source.kind in _EMITTED:
-        return _EMITTED[producer.source.kind]
-    operator = operator_of(producer, runtimes)
-    emits: Updates | None = getattr(operator, "emits", None)
-    return ANY if emits is None else emits
+def emitted_updates(names: Names, operators: CheckedOperators) -> dict[str, Updates]:
+    """By job: the updates of its outputs; any, where only a run would tell."""
+    found: dict[str, Updates] = {}
+    for job in order_jobs(names):
+        found[job.name] = _emitted(job, names, operators, found)
+    return found
+
+
+def _emitted(
+    job: Job, names: Names, operators: CheckedOperators, above: Mapping[str, Updates]
+) -> Updates:
+    if job.source is not None and job.source.kind in _EMITTED:
+        return _EMITTED[job.source.kind]
+    judged = operators.of(job)
+    if judged is None:
+        return ANY
+    if judged.emits is not None:
+        return judged.emits
+    woken = _woken_by(job, names, above)
+    if judged.commits_ticks and "tick" in woken:
+        return woken - TICK | (PARTITION - RANGE)
+    return woken
+
+
+def _woken_by(job: Job, names: Names, above: Mapping[str, Updates]) -> Updates:
+    """All that may wake the job; any, where a source or a dataset of another DAG does."""
+    there = [edge for edge in job.inputs if edge.trigger]
+    known = list(waking(job, names))
+    if not there or len({number for number, _ in known}) < len(there):
+        return ANY
+    return frozenset().union(*(above.get(producer.name, ANY) for _, producer in known))

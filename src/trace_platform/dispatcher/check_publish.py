@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trace_platform.dispatcher.check_dag_names import Names, Problem
+from trace_platform.dispatcher.check_dag_operators import CheckedOperators
+from trace_platform.operators.contract import Writes
 from trace_platform.wire.dag import Column, DatasetRef, Job, Publish
 from trace_platform.wire.dag_yaml import Path
+from trace_platform.wire.declared_columns import IN_TABLES, fits_table, misfits
+from trace_platform.wire.delivery import DELIVERY_COLUMNS
+from trace_platform.wire.manifest import ManifestColumn
 
 
-def publish_problems(names: Names) -> Iterator[Problem]:
+def publish_problems(names: Names, operators: CheckedOperators) -> Iterator[Problem]:
     first: dict[object, str] = {}
     for name, publish in names.dag.publish.items():
         path: Path = ("publish", name)
@@ -26,6 +31,9 @@ def publish_problems(names: Names) -> Iterator[Problem]:
             yield from _write_mode_problems(publish, job, path)
             yield from _key_problems(publish, job, path, names)
             yield from _format_problems(job, path)
+            yield from _storage_problems(publish, job, path, operators)
+            yield from _column_problems(publish, job, path, names, operators)
+        yield from _table_problems(publish, path)
         yield from _origin_problems(publish, path, names)
 
 
@@ -64,6 +72,72 @@ def _format_problems(job: Job, path: Path) -> Iterator[Problem]:
     if job.operator == "query_export" and job.config.get("format") == "csv":
         said = f"job '{job.name}' writes CSV, which queries cannot read"
         yield (*path, "from"), f"{said}: write format: parquet, or do not publish it"
+
+
+def _storage_problems(
+    publish: Publish, job: Job, path: Path, operators: CheckedOperators
+) -> Iterator[Problem]:
+    """Only what the author wrote: without a word it is where the job writes."""
+    if "storage" not in publish.model_fields_set:
+        return
+    writes = _writes(job, operators)
+    said = f"job '{job.name}' writes"
+    if publish.storage == "buffered" and (writes is not None or _only_emits(job)):
+        what = writes or "no rows, it only emits"
+        yield (*path, "storage"), f"{said} {what}, and a buffered dataset is made of batches"
+    if writes == "files" and publish.storage == "postgres":
+        yield (*path, "storage"), f"{said} files: write storage: parquet, or leave it out"
+    if writes == "tables" and publish.storage == "parquet":
+        yield (*path, "storage"), f"{said} tables of Postgres data: write storage: postgres"
+
+
+def _only_emits(job: Job) -> bool:
+    return job.source is not None and job.source.kind in ("manual", "cron")
+
+
+def _writes(job: Job, operators: CheckedOperators) -> Writes | None:
+    """None: only a run would tell."""
+    if job.source is not None and job.source.kind == "webhook":
+        return "files"
+    judged = operators.of(job)
+    return None if judged is None else judged.writes
+
+
+def _column_problems(
+    publish: Publish, job: Job, path: Path, names: Names, operators: CheckedOperators
+) -> Iterator[Problem]:
+    """What no run of the job could commit."""
+    known = _known_columns(publish, job, operators)
+    if known is None:
+        return
+    for each in misfits(publish.declared, known):
+        if each.committed is None:
+            said = f"job '{job.name}' writes no column '{each.column}'"
+            said += names.instead(each.column, [column.name for column in known])
+        else:
+            said = f"job '{job.name}' writes {each.committed}, which is no {each.declared}"
+        yield (*path, "schema", each.column), said
+
+
+def _known_columns(
+    publish: Publish, job: Job, operators: CheckedOperators
+) -> Sequence[ManifestColumn] | None:
+    if job.source is not None and job.source.kind == "webhook":
+        return DELIVERY_COLUMNS
+    judged, output = operators.of(job), job.output_index(publish.source.output)
+    if judged is None or judged.columns is None or output is None or len(publish.sources) > 1:
+        return None
+    # Too many outputs are reported by themselves.
+    return judged.columns[output] if output < len(judged.columns) else None
+
+
+def _table_problems(publish: Publish, path: Path) -> Iterator[Problem]:
+    if publish.storage != "postgres":
+        return
+    for name, column in (publish.columns or {}).items():
+        if not fits_table(column.type):
+            said = f"a table of Postgres data has no {column.type}: it holds {IN_TABLES}"
+            yield (*path, "schema", name), said
 
 
 def _key_problems(publish: Publish, job: Job, path: Path, names: Names) -> Iterator[Problem]:

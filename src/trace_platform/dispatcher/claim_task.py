@@ -12,6 +12,7 @@ import structlog
 from trace_platform.dispatcher.pin_inputs import pin_inputs
 from trace_platform.dispatcher.task_payload import task_payloads
 from trace_platform.dispatcher.task_tokens import TaskTokens
+from trace_platform.dispatcher.trust import Trusts, nobody
 from trace_platform.domain.errors import Unavailable
 from trace_platform.domain.prefix import scratch_prefix
 from trace_platform.drivers.postgres.database import Database
@@ -36,24 +37,32 @@ class Grants:
     scratch_bucket: str
     # Hears how long the tasks that start had been queued.
     started: Callable[[Iterable[float]], None] = lambda _: None
+    # Whose tokens open more than an attempt's own inputs and outputs.
+    trusts: Trusts = nobody
 
 
 async def claim_tasks(
-    state: Database, grants: Grants, runtime: str, worker_ids: Sequence[str]
+    state: Database,
+    grants: Grants,
+    runtime: str,
+    worker_ids: Sequence[str],
+    *,
+    sources: bool = False,
 ) -> list[tuple[str, Claimed]]:
-    """The tasks whose turn it is, at most one per worker id, and who got which."""
+    """The tasks whose turn it is, at most one per worker id, and who got which. Runs of `sources`
+    have slots of their own: they are claimed apart from everything else."""
     try:
-        return await _claim(state, grants, runtime, worker_ids)
+        return await _claim(state, grants, runtime, worker_ids, sources=sources)
     except Unavailable:
         raise
     except Exception:
         # One task that cannot be started must not hold up all others: each alone, then.
         log.exception("claim_failed", runtime=runtime)
-    return await _claim_each(state, grants, runtime, worker_ids)
+    return await _claim_each(state, grants, runtime, worker_ids, sources=sources)
 
 
 async def _claim_each(
-    state: Database, grants: Grants, runtime: str, worker_ids: Sequence[str]
+    state: Database, grants: Grants, runtime: str, worker_ids: Sequence[str], *, sources: bool
 ) -> list[tuple[str, Claimed]]:
     async with state.statement() as tx:
         waiting = await tasks.next_in_line(tx, runtime, SPARE + len(worker_ids))
@@ -62,7 +71,9 @@ async def _claim_each(
         if len(found) == len(worker_ids):
             break
         try:
-            found += await _claim(state, grants, runtime, [worker_ids[len(found)]], [task_id])
+            found += await _claim(
+                state, grants, runtime, [worker_ids[len(found)]], [task_id], sources=sources
+            )
         except Unavailable:
             raise
         except Exception:
@@ -76,9 +87,11 @@ async def _claim(
     runtime: str,
     worker_ids: Sequence[str],
     task_ids: Sequence[UUID] | None = None,
+    *,
+    sources: bool,
 ) -> list[tuple[str, Claimed]]:
     async with state.transaction() as tx:
-        rows = await tasks.claim(tx, runtime, worker_ids, task_ids)
+        rows = await tasks.claim(tx, runtime, worker_ids, task_ids, sources=sources)
         await pin_inputs(tx, rows)
         payloads = await task_payloads(tx, rows, grants.bucket)
     _note_waits(grants, rows)
@@ -96,7 +109,9 @@ async def claim_task(
         task = await tasks.get(tx, request.task_id)
         if task is None:
             return NotClaimed(reason="NotFound")
-        rows = await tasks.claim(tx, task["runtime"], [request.worker_id], [request.task_id])
+        rows = await tasks.claim(
+            tx, task["runtime"], [request.worker_id], [request.task_id], sources=None
+        )
         if not rows:
             return NotClaimed(reason=await _reason(tx, request.task_id))
         await pin_inputs(tx, rows)
@@ -127,6 +142,8 @@ def _claimed(grants: Grants, task: Row, payload: TaskPayload) -> Claimed:
         attempt=task["attempt"],
         lease_token=task["lease_token"],
         lease_expires_at=task["lease_expires_at"],
-        capability_token=grants.tokens.issue(task["org_id"], payload, scratch),
+        capability_token=grants.tokens.issue(
+            task["org_id"], payload, scratch, trusted=grants.trusts(task)
+        ),
         task=payload,
     )

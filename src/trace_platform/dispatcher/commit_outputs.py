@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from trace_platform.dispatcher.record_events import Generation
+from trace_platform.dispatcher.refuse_unfit import refuse_unfit_files, refuse_unfit_tables
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import CommitOvertaken, PartitionOverlap
 from trace_platform.domain.freshness import (
@@ -59,7 +60,8 @@ async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
 
     The caller holds the task's fence in this transaction. Raise CommitOvertaken when another
     attempt has to read what is current, PartitionOverlap when a partition that no range woke would
-    cut one that is there, IncompatibleSchema when the generation cannot have its columns.
+    cut one that is there, IncompatibleSchema when the generation cannot have its columns or the DAG
+    declares others.
     """
     # All of them at once and in one order: two commits never wait for each other in a circle, and
     # what one transaction commits is there at one moment.
@@ -75,6 +77,7 @@ async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
     tables = [output for output, manifest in verified if manifest is None]
     if tables:
         await _refuse_changed(tx, task)
+        await refuse_unfit_tables(tx, tables)
     for output in tables:
         await datasets.advance_cursor(tx, output)
     # All of them or none: outputs of one attempt are of one state of the inputs.
@@ -84,9 +87,12 @@ async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
         return {}
     committed: dict[tuple[Generation, str], Committed] = {}
     gave_way = await _gave_way(tx, task)
+    declared = await datasets.declared(tx, pinned) if staged else {}
     for each in staged:
         await _check(tx, task, each, wakes, gave_way)
-        await datasets.widen_columns(tx, known[each.output.dataset_version], each.manifest)
+        version = each.output.dataset_version
+        columns = await datasets.widen_columns(tx, known[version], each.manifest)
+        refuse_unfit_files(declared.get(version, ()), columns, each.manifest)
         made = await partitions.replace(
             tx,
             each.output,

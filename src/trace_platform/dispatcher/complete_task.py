@@ -21,6 +21,7 @@ from trace_platform.dispatcher.process_invalidations import cascade_rows, proces
 from trace_platform.dispatcher.record_events import event_rows
 from trace_platform.dispatcher.refuse_unfinished import refuse_unfinished
 from trace_platform.dispatcher.split_task import check_split, split_task
+from trace_platform.dispatcher.trust import Trusts, nobody
 from trace_platform.dispatcher.verify_output import check_table, is_table, verify_output
 from trace_platform.domain.errors import (
     CommitOvertaken,
@@ -42,6 +43,8 @@ log = structlog.get_logger()
 # Another version of the DAG took the place of the task's.
 SUPERSEDED = "superseded"
 CANCELED = "canceled"
+# For so long a task waits for what is away before its attempts count.
+MAX_OUTAGE_S = 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class Completing:
     retry_base_s: float
     # Hears how attempts ended.
     ended: Callable[[Iterable[str]], None] = lambda _: None
+    trusts: Trusts = nobody
 
 
 async def complete_task(me: Completing, request: CompleteRequest) -> CompleteResponse:
@@ -118,7 +122,7 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
                     check_split(held[request.task_id], request.split)
                 elif request.status == "Completed":
                     await refuse_unfinished(tx, held[request.task_id])
-                said = attempt_rows(held[request.task_id], request.invalidations)
+                said = attempt_rows(held[request.task_id], request.invalidations, me.trusts)
                 rows += event_rows(held[request.task_id], request.events, {})
                 invalid += said
                 owned.append(request)
@@ -174,7 +178,7 @@ async def _write_ends(tx: Tx, requests: Sequence[CompleteRequest], retry_base_s:
     if finished:
         await tasks.finish(tx, finished)
     if failed:
-        await tasks.fail(tx, failed, retry_base_s)
+        await tasks.fail(tx, failed, retry_base_s, MAX_OUTAGE_S)
 
 
 async def _make_room(tx: Tx, ended: Sequence[Row]) -> None:
@@ -238,7 +242,10 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
         given = [*request.events, *_events_of(verified, committed)]
         await events.record(tx, event_rows(task, given, committed))
         tables = [output for output, manifest in verified if manifest is None]
-        invalid = [*attempt_rows(task, request.invalidations), *cascade_rows(task, tables)]
+        invalid = [
+            *attempt_rows(task, request.invalidations, me.trusts),
+            *cascade_rows(task, tables),
+        ]
         if invalid:
             await invalidations.record(tx, invalid)
         await process_invalidations(tx, [task])
@@ -249,7 +256,7 @@ async def _verify(me: Completing, task: Row, outputs: Sequence[OutputCommit]) ->
     verified: Verified = []
     for output in outputs:
         if is_table(output):
-            check_table(task, output)
+            check_table(task, output, me.trusts)
             verified.append((output, None))
         else:
             manifest = await asyncio.to_thread(verify_output, me.store, me.bucket, task, output)
@@ -291,6 +298,7 @@ def _ending(request: CompleteRequest) -> Ending:
         retryable=request.retryable,
         retry_after_s=request.retry_after_s,
         interrupted=request.interrupted,
+        outage=request.outage,
         has_log=request.has_log,
     )
 

@@ -10,6 +10,7 @@ from trace_platform.dispatcher.list_datasets import entry_fields
 from trace_platform.dispatcher.list_partitions import list_partitions, mark
 from trace_platform.dispatcher.query_columns import known_columns, query_columns
 from trace_platform.dispatcher.show_dataset import list_generations, show_dataset
+from trace_platform.dispatcher.standing_alerts import known_wrong
 from trace_platform.dispatcher.survey_datasets import survey_datasets
 from trace_platform.dispatcher.trace_lineage import trace_lineage
 from trace_platform.domain.errors import UnknownDataset
@@ -24,14 +25,16 @@ _PARTITIONS, _DEPTH = 100, 3
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-async def summarize_datasets(state: Database, org_id: UUID) -> DatasetList:
+async def summarize_datasets(state: Database, data: Database, org_id: UUID) -> DatasetList:
     """The published ones by name, and whether they are up to date."""
+    wrong = await known_wrong(data)
     async with overview.snapshot(state) as tx:
         survey = await survey_datasets(tx, org_id)
         rows = [row for row in survey.datasets.values() if row["name"] is not None]
         versions = [row["dataset_version"] for row in rows]
         held = await registry.amounts(tx, versions)
-        judged = await judge_datasets(tx, org_id, survey, [row["dataset_uuid"] for row in rows])
+        uuids = [row["dataset_uuid"] for row in rows]
+        judged = await judge_datasets(tx, org_id, survey, uuids, wrong)
         described = await query_datasets.described(tx, org_id, versions)
     summaries = []
     for row in rows:
@@ -51,10 +54,12 @@ async def summarize_datasets(state: Database, org_id: UUID) -> DatasetList:
     return DatasetList(datasets=summaries)
 
 
-async def dataset_page(state: Database, bucket: str, org_id: UUID, named: str) -> DatasetPage:
+async def dataset_page(
+    state: Database, data: Database, bucket: str, org_id: UUID, named: str
+) -> DatasetPage:
     """Raise UnknownDataset when nothing is published under that name. Each part is of a moment of
     its own."""
-    detail = await show_dataset(state, bucket, org_id, named)
+    detail = await show_dataset(state, data, bucket, org_id, named)
     if detail.name is None:
         raise UnknownDataset(f"there is no published dataset '{named}'")
     # By what it is called, so that the parts are of one dataset; a job may be called as `named`.

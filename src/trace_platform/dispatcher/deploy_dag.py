@@ -11,18 +11,23 @@ from uuid import UUID, uuid4
 
 from trace_platform.dispatcher.adopt_generations import adopt_generations
 from trace_platform.dispatcher.build_stage import build_stage, unfinished
-from trace_platform.dispatcher.check_dag import BUILT_IN
+from trace_platform.dispatcher.check_dag import BUILT_IN, NO_CODE, CheckedDag
+from trace_platform.dispatcher.check_sql import check_sql
 from trace_platform.dispatcher.cut_over import cut_over
 from trace_platform.dispatcher.find_change import publish_metadata
+from trace_platform.dispatcher.find_lacks import find_lacks
 from trace_platform.dispatcher.plan_dag import plan_in
 from trace_platform.dispatcher.read_dag import read_dag
 from trace_platform.dispatcher.refuse_cycles import refuse_cycles
+from trace_platform.dispatcher.refuse_unfit_schema import refuse_unfit_schema
 from trace_platform.dispatcher.refuse_unknown_pii import refuse_unknown_pii
+from trace_platform.domain.attempts import WITHOUT_END
 from trace_platform.domain.errors import DatasetInUse, DeployInProgress, InvalidDag, StalePlan
+from trace_platform.domain.own_code import Code, canonical, parse
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import dags, datasets, deploys, generations, locks
+from trace_platform.state import dags, datasets, deploys, generations, locks, operator_code
 from trace_platform.wire.control import DeployResponse
 from trace_platform.wire.dag import PRIORITY_RANK, Backpressure, Dag, Job, JobOutputRef
 from trace_platform.wire.dag_source import WebhookSource
@@ -30,7 +35,6 @@ from trace_platform.wire.fingerprint import definition_hash, fingerprints
 
 # An attempt of a source that never ends gives way to another before its token does.
 ALWAYS_ON_S = 82_800.0
-WITHOUT_END = 2**31 - 1
 
 DatasetIds = dict[tuple[str, int], UUID]
 
@@ -51,31 +55,56 @@ async def deploy_dag(
     file: str,
     runtimes: Runtimes = BUILT_IN,
     plan_hash: str | None = None,
+    code: Code = NO_CODE,
 ) -> DeployResponse:
     """The same content twice is one version. Raise InvalidDag with every error and its line,
     StalePlan when this is not what was planned any more."""
-    dag = await read_dag(yaml, file, runtimes)
+    checked = await read_dag(yaml, file, runtimes, code)
+    await check_sql(state, org_id, checked, yaml, runtimes, code)
     async with state.transaction() as tx:
-        await locks.deploys(tx, org_id)
-        underway = await _same_underway(tx, org_id, dag)
-        if underway is not None:
-            return _response(dag, underway["to_version"], underway, [], await _builds(tx, underway))
-        active = await dags.active_version(tx, org_id, dag.name)
-        if active is not None and await _is_content(tx, org_id, active, dag):
-            return _response(dag, active, None, [], set())
-        await adopt_generations(tx, org_id, active, runtimes)
-        await _refuse_stale(tx, org_id, dag, file, plan_hash)
-        await refuse_cycles(tx, org_id, dag)
-        installed = await _install(tx, org_id, dag, yaml)
-        deploy = await _begin(tx, org_id, dag.name, active, installed.version)
-        return _response(
-            dag,
-            installed.version,
-            deploy,
-            installed.added,
-            await _builds(tx, deploy),
-            new=installed.new,
-        )
+        await _keep_code(tx, checked.dag, code)
+        done = await _deploy(tx, org_id, checked, yaml, runtimes, plan_hash)
+        lacks = await find_lacks(tx, org_id, checked, runtimes)
+        return done.model_copy(update={"warnings": [*done.warnings, *lacks]})
+
+
+async def _keep_code(tx: Tx, dag: Dag, code: Code) -> None:
+    """What workers will ask for, by the digests that the DAG's jobs name."""
+    for job in dag.jobs:
+        ref = parse(job.operator) if job.operator else None
+        if ref is not None and ref.digest is not None:
+            await operator_code.keep(tx, ref.digest, canonical(code.of(ref)))
+
+
+async def _deploy(
+    tx: Tx,
+    org_id: UUID,
+    checked: CheckedDag,
+    yaml: str,
+    runtimes: Runtimes,
+    plan_hash: str | None,
+) -> DeployResponse:
+    dag = checked.dag
+    await locks.deploys(tx, org_id)
+    underway = await _same_underway(tx, org_id, dag)
+    if underway is not None:
+        return _response(checked, underway["to_version"], underway, [], await _builds(tx, underway))
+    active = await dags.active_version(tx, org_id, dag.name)
+    if active is not None and await _is_content(tx, org_id, active, dag):
+        return _response(checked, active, None, [], set())
+    await adopt_generations(tx, org_id, active, runtimes)
+    await _refuse_stale(tx, org_id, dag, checked.file, plan_hash)
+    await refuse_cycles(tx, org_id, dag)
+    installed = await _install(tx, org_id, dag, yaml)
+    deploy = await _begin(tx, org_id, checked, active, installed.version)
+    return _response(
+        checked,
+        installed.version,
+        deploy,
+        installed.added,
+        await _builds(tx, deploy),
+        new=installed.new,
+    )
 
 
 async def _refuse_stale(tx: Tx, org_id: UUID, dag: Dag, file: str, plan_hash: str | None) -> None:
@@ -155,8 +184,13 @@ async def _dataset_ids(tx: Tx, org_id: UUID, dag: Dag) -> DatasetIds:
     return {place: known.get(place) or uuid4() for place in asked}
 
 
-async def _begin(tx: Tx, org_id: UUID, dag_name: str, active: UUID | None, version: UUID) -> Row:
+async def _begin(
+    tx: Tx, org_id: UUID, checked: CheckedDag, active: UUID | None, version: UUID
+) -> Row:
+    dag_name = checked.dag.name
     await locks.routing(tx)
+    # With the lock: what is committed stays so until commits see what this version declares.
+    await refuse_unfit_schema(tx, checked, version)
     before = {job["generation_id"] for job in (await dags.version_jobs(tx, active)).values()}
     after = {job["generation_id"] for job in (await dags.version_jobs(tx, version)).values()}
     building = sorted(after - before)
@@ -164,11 +198,7 @@ async def _begin(tx: Tx, org_id: UUID, dag_name: str, active: UUID | None, versi
         tx, org_id, dag_name, "deploy", active, version, "Building", building
     )
     await generations.subscribe(tx, org_id)
-    # With no version before it there is nothing that could be seen half-built.
-    if active is None:
-        await generations.owe_missing(tx, building, deploy_id)
-        await cut_over(tx, deploy_id)
-    elif await _is_built(tx, org_id, deploy_id):
+    if await _is_built(tx, org_id, deploy_id):
         await cut_over(tx, deploy_id)
     return await _found(tx, org_id, deploy_id)
 
@@ -246,7 +276,7 @@ def _output(dag: Dag, ref: JobOutputRef, ids: Mapping[tuple[str, int], UUID]) ->
 
 
 def _response(
-    dag: Dag,
+    checked: CheckedDag,
     version: UUID,
     deploy: Row | None,
     added: list[str],
@@ -254,15 +284,18 @@ def _response(
     *,
     new: bool = False,
 ) -> DeployResponse:
+    dag = checked.dag
     return DeployResponse(
         dag_name=dag.name,
         dag_version=version,
         deploy_id=deploy["id"] if deploy else None,
         status=deploy["status"] if deploy else "Unchanged",
+        replaces=deploy["from_version"] if deploy else None,
         new=new,
         jobs=[job.name for job in dag.jobs],
         added=added,
         builds=[job.name for job in dag.jobs if job.name in builds],
+        warnings=checked.said_warnings,
     )
 
 
@@ -278,7 +311,6 @@ def _job_row(dag: Dag, job: Job) -> dict[str, Any]:
         "priority": PRIORITY_RANK[row["priority"]],
         "execution_strategy": job.strategy,
         "max_concurrency": 1 if job.always_on else job.max_concurrency,
-        # A source that ends is started again, however often.
         "max_attempts": WITHOUT_END if job.always_on else row["max_attempts"],
         "timeout_seconds": ALWAYS_ON_S if job.always_on else row["timeout_seconds"],
         **_pressure_row(job.backpressure),

@@ -12,11 +12,22 @@ from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import dags, datasets, overview, tasks
-from trace_platform.wire.control import DagStatus, DatasetStatus, JobStatus, TaskList, TaskStatus
+from trace_platform.wire.control import (
+    DagStatus,
+    DatasetStatus,
+    JobStatus,
+    TaskGroup,
+    TaskGroups,
+    TaskList,
+    TaskStatus,
+)
 from trace_platform.wire.task import FetchResponse
 
 # Older tasks that ended are history: counting it would take ever longer.
 RECENT = timedelta(days=1)
+# Of so many of the newest tasks, so many that are alike, or more, are one group.
+GROUPED = 10_000
+ALIKE = 3
 # Ids count from here.
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,6 +51,9 @@ async def dag_status(
         dag_name=dag_name,
         as_of=as_of,
         routing=routing,
+        oldest_open=min(
+            (row["oldest_open"] for row in counts if row["oldest_open"] is not None), default=None
+        ),
         jobs=[_job_status(job, by_job[job["name"]]) for job in jobs],
         datasets=[DatasetStatus(**{f: row[f] for f in DatasetStatus.model_fields}) for row in held],
     )
@@ -62,10 +76,32 @@ async def list_tasks(
     limit: int,
 ) -> TaskList:
     async with state.transaction() as tx:
-        rows = await tasks.listing(tx, org_id, dag_name, job_name, status, limit)
+        rows = await tasks.listing(tx, org_id, dag_name, job_name, status, limit + 1)
         if not rows:
             await check_known(tx, org_id, dag_name, job_name)
-    return TaskList(tasks=[TaskStatus(**row) for row in rows])
+    return TaskList(tasks=[TaskStatus(**row) for row in rows[:limit]], more=len(rows) > limit)
+
+
+async def group_tasks(
+    state: Database, org_id: UUID, dag_name: str | None, limit: int
+) -> TaskGroups:
+    """The newest tasks; many that are alike are one group, whatever came between them."""
+    async with state.transaction() as tx:
+        rows = await overview.task_groups(tx, org_id, dag_name, limit + 1, look=GROUPED, fold=ALIKE)
+        if not rows:
+            await check_known(tx, org_id, dag_name)
+    return TaskGroups(
+        groups=[_group(row) for row in rows[:limit]],
+        more=len(rows) > limit or any(row["older"] for row in rows),
+    )
+
+
+def _group(row: Row) -> TaskGroup:
+    own = ("dag_name", "job_name", "tasks", "first_at", "last_at")
+    return TaskGroup(
+        **{field: row[field] for field in own},
+        newest=TaskStatus(**{field: row[field] for field in TaskStatus.model_fields}),
+    )
 
 
 async def tasks_like(state: Database, org_id: UUID, prefix: str, limit: int) -> TaskList:

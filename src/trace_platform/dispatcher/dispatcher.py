@@ -10,9 +10,11 @@ from trace_platform.dispatcher.claim_task import Grants
 from trace_platform.dispatcher.complete_task import Completing
 from trace_platform.dispatcher.loops import Wake
 from trace_platform.dispatcher.metrics import Metrics
+from trace_platform.dispatcher.retire_superseded import Retention
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.queue import DeadLetters
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,14 @@ class Dispatcher:
     retry_base_s: float
     # Set after every write that leaves something in the outbox.
     wake: Wake
+    dead_letters: DeadLetters
     metrics: Metrics = field(default_factory=Metrics)
     # How long ago an attempt has to have ended before what it left is deleted.
     garbage_grace_s: float = 900.0
+    # How long files stay that gave way to newer ones.
+    retention: Retention = field(default_factory=Retention)
+    # Whether jobs may name code that lies beside their DAG file.
+    beside_dags: bool = True
 
     @property
     def completing(self) -> Completing:
@@ -53,4 +60,5 @@ class Dispatcher:
             self.grants.bucket,
             self.retry_base_s,
             self.metrics.tasks_ended,
+            self.grants.trusts,
         )

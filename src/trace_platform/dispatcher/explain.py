@@ -8,6 +8,7 @@ from trace_platform.dispatcher.explain_dataset import explain_dataset
 from trace_platform.dispatcher.explain_job import explain_job
 from trace_platform.dispatcher.explain_task import explain_task
 from trace_platform.dispatcher.find_dataset import MOST_NAMES
+from trace_platform.dispatcher.standing_alerts import known_wrong
 from trace_platform.domain.alike import meant
 from trace_platform.domain.errors import BadInput
 from trace_platform.domain.runtimes import Runtimes
@@ -19,9 +20,10 @@ from trace_platform.wire.dataset import DatasetWhy
 
 
 async def explain(
-    state: Database, runtimes: Runtimes, org_id: UUID, subject: str
+    state: Database, data: Database, runtimes: Runtimes, org_id: UUID, subject: str
 ) -> Why | DatasetWhy:
     """As things stand at one moment."""
+    wrong = await known_wrong(data)
     async with overview.snapshot(state) as tx:
         dag_name, dot, job_name = subject.partition(".")
         task_id = _task_id(subject)
@@ -29,7 +31,7 @@ async def explain(
         if not dot or "." in job_name:
             dataset = await datasets.find(tx, org_id, subject)
             if dataset is not None:
-                return await explain_dataset(tx, org_id, dataset["uuid"])
+                return await explain_dataset(tx, org_id, dataset["uuid"], wrong)
         if task_id is not None:
             return await explain_task(tx, runtimes, org_id, task_id)
         if not dot:

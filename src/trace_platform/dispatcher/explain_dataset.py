@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from trace_platform.dispatcher.judge_datasets import judge_datasets, max_age_of
+from trace_platform.dispatcher.standing_alerts import KnownWrong
 from trace_platform.dispatcher.survey_datasets import dataset_label, survey_datasets
 from trace_platform.domain.figures import duration
 from trace_platform.drivers.postgres.queries import Row, Tx
@@ -15,10 +16,12 @@ from trace_platform.wire.dataset import DatasetReason, DatasetState, DatasetWhy
 _SHOWN = 50
 
 
-async def explain_dataset(tx: Tx, org_id: UUID, dataset_uuid: UUID) -> DatasetWhy:
+async def explain_dataset(
+    tx: Tx, org_id: UUID, dataset_uuid: UUID, wrong: KnownWrong
+) -> DatasetWhy:
     survey = await survey_datasets(tx, org_id)
     row = survey.datasets[dataset_uuid]
-    judged = await judge_datasets(tx, org_id, survey, [dataset_uuid], messages=True)
+    judged = await judge_datasets(tx, org_id, survey, [dataset_uuid], wrong, messages=True)
     state, reasons = judged.state(dataset_uuid), judged.reasons(dataset_uuid)[:_SHOWN]
     own = f"{row['dag_name']}.{row['job_name']}"
     if state == "fresh":

@@ -15,11 +15,12 @@ from trace_platform.dispatcher.wait_reasons import (
     look_around,
     pressure_reason,
     start_reasons,
+    stuck_reason,
 )
-from trace_platform.domain.figures import duration
+from trace_platform.domain.figures import count, duration
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import overview
+from trace_platform.state import overview, sources
 from trace_platform.wire.control import PRIORITIES, Hold, JobQueue, LastEvent, Reason, Why
 
 
@@ -38,7 +39,13 @@ async def explain_job(
         return _why(job, list(_source(name, held, queues, outputs)), None, inputs, outputs)
     around = await look_around(tx, runtimes, org_id, job["id"])
     failure = await overview.newest_failure(tx, job["id"])
-    reasons = [*_work(around), *_arriving(name, around.queue, failure, inputs)]
+    outages = [o for o in await overview.outages(tx, org_id) if _is_of(o, job)]
+    reasons = [
+        *await _stuck(tx, org_id, job),
+        *map(_outage, outages),
+        *_work(around),
+        *_arriving(name, around.queue, failure, inputs),
+    ]
     return _why(job, reasons, around.queue, inputs, outputs)
 
 
@@ -60,6 +67,29 @@ def _why(
         queue=queue,
         inputs=inputs,
         outputs=outputs,
+    )
+
+
+def _is_of(row: Row, job: Row) -> bool:
+    return (row["dag_name"], row["job_name"]) == (job["dag_name"], job["name"])
+
+
+async def _stuck(tx: Tx, org_id: UUID, job: Row) -> list[Reason]:
+    if job["activation"] != "source":
+        return []
+    runs = [run for run in await sources.listing(tx, org_id) if _is_of(run, job)]
+    name = f"{job['dag_name']}.{job['name']}"
+    return [reason for run in runs for reason in stuck_reason(name, run)]
+
+
+def _outage(row: Row) -> Reason:
+    said = f": [{row['error_code']}] {row['error_message']}" if row["error_code"] else ""
+    waits = "waits" if row["tasks"] == 1 else "wait"
+    return Reason(
+        code="waits_for_provider",
+        text=f"{count(row['tasks'], 'task')} of {row['dag_name']}.{row['job_name']} {waits} for"
+        f" something that is away since {duration(row['lasts_s'])} ago{said}",
+        cure="they go on by themselves; trace rpc status and trace status show what is away",
     )
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
+from trace_platform.dispatcher.complete_task import MAX_OUTAGE_S
 from trace_platform.dispatcher.show_task import find_task
 from trace_platform.dispatcher.wait_reasons import (
     Surroundings,
     hold_reasons,
     look_around,
     start_reasons,
+    stuck_reason,
 )
+from trace_platform.domain.attempts import of_attempts
 from trace_platform.domain.figures import count, duration
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.queries import Row, Tx
@@ -50,7 +53,7 @@ def _why(
 
 
 def _ended(task: Row) -> Reason:
-    counted = task["attempt"] - task["forgiven"]
+    counted = of_attempts(task["attempt"] - task["forgiven"], task["max_attempts"])
     if task["status"] == "Completed":
         return Reason(
             code="completed",
@@ -63,22 +66,35 @@ def _ended(task: Row) -> Reason:
             text=f"it was canceled {_ago(task, 'completed_at')}{_said(task)}",
             cure=f"trace tasks retry {task['id']}",
         )
+    if task["next_retry_at"] is not None and task["outage_since"] is not None:
+        return _outage(task)
     if task["next_retry_at"] is not None:
         return Reason(
             code="retry_waits",
-            text=f"attempt {counted} of {task['max_attempts']} failed, and it is tried again"
+            text=f"attempt {counted} failed, and it is tried again"
             f" {_due(task, 'next_retry_at')}{_said(task)}",
         )
     return Reason(
         code="failed",
         text=f"it failed for good {_ago(task, 'completed_at')},"
-        f" after {counted} of {task['max_attempts']} attempts{_said(task)}",
+        f" after {counted} attempts{_said(task)}",
         cure=f"mend the cause, then trace tasks retry {task['id']}",
     )
 
 
+def _outage(task: Row) -> Reason:
+    left_s = MAX_OUTAGE_S - (task["now"] - task["outage_since"]).total_seconds()
+    counts = f"attempts count in {duration(left_s)}" if left_s > 0 else "attempts count by now"
+    return Reason(
+        code="waits_for_provider",
+        text=f"what it needs is away since {_ago(task, 'outage_since')}, and it is tried again"
+        f" {_due(task, 'next_retry_at')} ({counts}){_said(task)}",
+        cure="it goes on by itself; trace rpc status and trace status show what is away",
+    )
+
+
 def _running(task: Row, around: Surroundings) -> Iterator[Reason]:
-    counted = task["attempt"] - task["forgiven"]
+    counted = of_attempts(task["attempt"] - task["forgiven"], task["max_attempts"])
     left_s = (task["lease_expires_at"] - task["now"]).total_seconds()
     lease = f"; its lease is good for {duration(left_s)} more" if left_s > 0 else ""
     if not lease:
@@ -96,10 +112,11 @@ def _running(task: Row, around: Surroundings) -> Iterator[Reason]:
     if task["activation"] == "source":
         # It runs on, and emits nothing meanwhile.
         yield from _holds(task, around)
+        yield from stuck_reason(around.name, task)
     yield Reason(
         code="running",
-        text=f"attempt {counted} of {task['max_attempts']} runs on {task['worker_id']} for"
-        f" {_for(task, 'started_at')}{_progress(task)}{lease}",
+        text=f"attempt {counted} runs on"
+        f" {task['worker_id']} for {_for(task, 'started_at')}{_progress(task)}{lease}",
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trace_platform.domain.own_code import parse
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.wire.dag import Dag, Job, JobOutputRef
 from trace_platform.wire.fingerprint import definition_hash, fingerprints, meaning
@@ -64,9 +65,17 @@ def _job_change(
     own = list(_deciding(fields, before["definition"], dag.effective(job)))
     above = list(_changed_inputs(job, prints, active))
     if own or not above:
-        why = [f"{field} changed" for field in own] or ["its definition changed"]
+        before_it = str(before["definition"].get("operator"))
+        why = [_changed(field, before_it, job) for field in own] or ["its definition changed"]
         return JobChange(job=job.name, action="changed", why=why + above, reuses=reuses)
     return JobChange(job=job.name, action="affected", why=above, reuses=reuses)
+
+
+def _changed(field: str, operator: str, job: Job) -> str:
+    before, now = parse(operator), parse(job.operator or "")
+    if field == "operator" and before and now and before.written == now.written:
+        return f"the code of {now.written} changed"
+    return f"{field} changed"
 
 
 def _edited(dag: Dag, job: Job, before: Row | None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from trace_platform.dispatcher.refuse_unknown_dag import refuse_inactive_dag
 from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import NotFound
 from trace_platform.drivers.postgres.queries import Row, Tx
@@ -14,6 +15,7 @@ async def find_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> Row:
     """The deployed definition."""
     job = await dags.active_job(tx, org_id, dag_name, job_name)
     if job is None:
+        await refuse_inactive_dag(tx, org_id, dag_name)
         raise _unknown(dag_name, job_name, await overview.job_names(tx, org_id))
     return job
 

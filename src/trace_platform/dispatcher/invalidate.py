@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 from trace_platform.dispatcher.find_dataset import find_dataset
+from trace_platform.dispatcher.trust import Trusts, refuse_untrusted
 from trace_platform.domain.block_range import MAX_BLOCK, BlockRange
 from trace_platform.domain.errors import BadInput, Conflict, Forbidden
 from trace_platform.drivers.postgres.database import Database
@@ -102,9 +103,11 @@ async def producer_inputs(tx: Tx, invalid: Row) -> list[Row]:
     return await scopes.overlapping(tx, generation_id, span)
 
 
-def attempt_rows(task: Row, given: Sequence[Invalidation]) -> list[dict[str, Any]]:
+def attempt_rows(task: Row, given: Sequence[Invalidation], trusts: Trusts) -> list[dict[str, Any]]:
     """What an attempt reports, as it is recorded. Raise Forbidden for what it neither writes nor
-    reads."""
+    reads, and for an operator that is not trusted: other jobs run again for it."""
+    if given:
+        refuse_untrusted(task, trusts, "say that data is invalid")
     written = _generations(task["outputs"]) if given else set()
     read = _generations(task["inputs"]) if given else set()
     rows = []

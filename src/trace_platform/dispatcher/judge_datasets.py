@@ -13,9 +13,11 @@ from uuid import UUID
 
 from trace_platform.dispatcher.check_health import MAX_SILENCE_S
 from trace_platform.dispatcher.list_queues import holds_by_job
-from trace_platform.dispatcher.list_sources import state_of
+from trace_platform.dispatcher.list_sources import state_of, stuck_words
+from trace_platform.dispatcher.standing_alerts import KnownWrong, of_version
 from trace_platform.dispatcher.survey_datasets import JobKey, Survey, dataset_label, job_label
 from trace_platform.dispatcher.wait_reasons import hold_reasons
+from trace_platform.dispatcher.wrong_datasets import parts_read
 from trace_platform.domain.figures import count, duration
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import overview, registry, sources, staleness
@@ -73,10 +75,17 @@ class Judgement:
 
 
 async def judge_datasets(
-    tx: Tx, org_id: UUID, survey: Survey, dataset_uuids: Iterable[UUID], *, messages: bool = False
+    tx: Tx,
+    org_id: UUID,
+    survey: Survey,
+    dataset_uuids: Iterable[UUID],
+    wrong: KnownWrong,
+    *,
+    messages: bool = False,
 ) -> Judgement:
     """Looks at what these datasets come from, at one moment: in a snapshot. With `messages` the
-    reasons repeat what errors and invalidations say, values of rows included: for owners alone."""
+    reasons repeat what errors, alerts and invalidations say, values of rows included: for owners
+    alone."""
     wanted: dict[JobKey, None] = {}
     for dataset_uuid in dataset_uuids:
         wanted |= dict.fromkeys(survey.upstream(survey.producer(dataset_uuid)))
@@ -99,19 +108,24 @@ async def judge_datasets(
         found[job] += _source(name, listed.get(job), silences.get(job, 0.0), messages)
         found[job] += _inputs(name, work_left, deploys.get(job[0]))
         found[job] += _tasks(name, row, work_left)
-    return Judgement(survey, dict(found), await _judge_outputs(tx, survey, wanted, messages))
+    return Judgement(survey, dict(found), await _judge_outputs(tx, survey, wanted, wrong, messages))
 
 
 async def _judge_outputs(
-    tx: Tx, survey: Survey, jobs: Iterable[JobKey], messages: bool
+    tx: Tx, survey: Survey, jobs: Iterable[JobKey], wrong: KnownWrong, messages: bool
 ) -> dict[UUID, list[Found]]:
     outputs = [survey.datasets[each] for job in jobs for each in survey.writes.get(job, ())]
-    invalid = await staleness.open_invalidations(tx, [row["dataset_version"] for row in outputs])
+    parts = await parts_read(tx, outputs)
+    read = [version for each in parts.values() for _, version in each]
+    invalid = await staleness.open_invalidations(tx, read)
     found: dict[UUID, list[Found]] = defaultdict(list)
     for row in outputs:
         of_dataset = found[row["dataset_uuid"]]
-        if row["dataset_version"] in invalid:
-            of_dataset.append(_invalid(row, invalid[row["dataset_version"]], messages))
+        for dataset_uuid, version in parts[row["dataset_uuid"]]:
+            if version in invalid:
+                of_dataset.append(_invalid(row, invalid[version], messages))
+            alerts = of_version(wrong, dataset_uuid, version)
+            of_dataset += [_known_wrong(row, alert, messages) for alert in alerts]
         if _is_too_old(row):
             of_dataset.append(_too_old(row))
         if (row["dag_name"], row["job_name"]) not in survey.jobs:
@@ -173,6 +187,11 @@ def _source(name: str, source: Row | None, silent_s: float, messages: bool) -> I
     elif state == "Pending":
         text, cure = f"the source {name} has not started", f"trace why {name} says why"
         yield Found("stale", name, Reason(code="source_down", text=text, cure=cure))
+    elif state == "Stuck":
+        text = f"the source {name} {stuck_words(source)}"
+        text += f": {source['progress']['stuck']}" if messages else ""
+        cure = "trace rpc status shows its nodes; it goes on by itself"
+        yield Found("stale", name, Reason(code="source_stuck", text=text, cure=cure))
     elif state == "Running" and silent_s > MAX_SILENCE_S:
         text = f"the source {name} was not heard for {duration(silent_s)}"
         yield Found("stale", name, Reason(code="silent", text=text))
@@ -224,6 +243,16 @@ def _invalid(row: Row, invalid: Row, messages: bool) -> Found:
     text = f"{label}: {parts} known to be wrong and not made anew yet"
     text += f": {invalid['reason']}" if messages else ""
     return Found("stale", label, Reason(code="invalid", text=text))
+
+
+def _known_wrong(row: Row, alert: Row, messages: bool) -> Found:
+    """Nothing more is done about what was given up; of all else an invalidation is under way."""
+    label, is_given_up = dataset_label(row), alert["facts"].get("is_given_up", False)
+    text = f"{label} is known to be wrong for {duration(alert['age_s'])}: [{alert['code']}]"
+    text += f" {alert['message']}" if messages else ""
+    cure = f"mend the cause and trace invalidate {label}, or trace alerts ack {alert['alert_id']}"
+    reason = Reason(code="known_wrong", text=text, cure=cure)
+    return Found("blocked" if is_given_up else "stale", label, reason)
 
 
 def max_age_of(row: Row) -> float | None:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from trace_platform.data import alerts_read
 from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Row
 from trace_platform.wire.alert import SEVERITIES, Alert, AlertList, Severity
 
 
-async def list_alerts(data: Database, severity: Severity, limit: int) -> AlertList:
-    """Of this severity, and worse."""
+async def list_alerts(
+    data: Database, severity: Severity, limit: int, *, standing: bool = False
+) -> AlertList:
+    """Of this severity, and worse; with `standing` those that are neither acknowledged nor over."""
+    severities = SEVERITIES[SEVERITIES.index(severity) :]
     async with data.transaction() as tx:
-        rows = await alerts_read.listing(tx, SEVERITIES[SEVERITIES.index(severity) :], limit)
-    return AlertList(alerts=[Alert(**row) for row in rows])
+        rows = await alerts_read.listing(tx, severities, limit, standing=standing)
+    return AlertList(alerts=[alert_of(row) for row in rows])
+
+
+def alert_of(row: Row) -> Alert:
+    is_over = row["is_over"] or row["severity"] == "info"
+    known = {field: value for field, value in row.items() if field != "is_over"}
+    return Alert(**known, stands=not is_over and row["acknowledged_at"] is None)

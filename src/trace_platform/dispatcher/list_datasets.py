@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from trace_platform.dispatcher.judge_datasets import judge_datasets
+from trace_platform.dispatcher.standing_alerts import known_wrong
 from trace_platform.dispatcher.survey_datasets import dataset_label, survey_datasets
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
@@ -16,13 +17,17 @@ from trace_platform.wire.dataset import DatasetEntries, DatasetEntry, DatasetSta
 AMOUNT = ("partitions", "rows", "rows_estimated", "bytes")
 
 
-async def list_datasets(state: Database, org_id: UUID, *, everything: bool) -> DatasetEntries:
+async def list_datasets(
+    state: Database, data: Database, org_id: UUID, *, everything: bool
+) -> DatasetEntries:
     """The published ones by name; with `everything` also outputs that are not."""
+    wrong = await known_wrong(data)
     async with overview.snapshot(state) as tx:
         survey = await survey_datasets(tx, org_id)
         rows = [row for row in survey.datasets.values() if everything or row["name"] is not None]
         held = await registry.amounts(tx, [row["dataset_version"] for row in rows])
-        judged = await judge_datasets(tx, org_id, survey, [row["dataset_uuid"] for row in rows])
+        uuids = [row["dataset_uuid"] for row in rows]
+        judged = await judge_datasets(tx, org_id, survey, uuids, wrong)
     return DatasetEntries(
         datasets=[
             DatasetEntry(

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.queue import DeadLetters
 from trace_platform.state import overview
 from trace_platform.wire.control import (
     PRIORITIES,
@@ -19,7 +20,7 @@ from trace_platform.wire.control import (
 )
 
 
-async def list_queues(state: Database, org_id: UUID) -> QueueOverview:
+async def list_queues(state: Database, dead: DeadLetters, org_id: UUID) -> QueueOverview:
     """Jobs that have nothing to do are left out."""
     async with overview.snapshot(state) as tx:
         found = await job_queues(tx, org_id)
@@ -27,6 +28,7 @@ async def list_queues(state: Database, org_id: UUID) -> QueueOverview:
     return QueueOverview(
         queues=[queue for queue in found.values() if _matters(queue)],
         workers=[WorkerStatus(**row) for row in workers],
+        dead_letters=await dead.count(),
     )
 
 
@@ -68,6 +70,7 @@ def _queue(row: Row, held: list[Hold], pressure: Pressure | None) -> JobQueue:
     )  # fmt: skip
     return JobQueue(
         **{field: row[field] for field in same},
+        is_source=row["activation"] == "source",
         priority=PRIORITIES[row["priority"]],
         holds=held,
         pressure=pressure,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from trace_platform.domain.cron import next_tick
+from trace_platform.domain.figures import duration
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import overview, sources
 from trace_platform.wire.sources import SourceList, SourceState, SourceStatus
+
+# A node that hiccups is waited out: what takes longer is said.
+MAX_STUCK_S = 30.0
 
 
 async def list_sources(state: Database, org_id: UUID) -> SourceList:
@@ -31,9 +36,39 @@ def state_of(row: Row) -> SourceState:
     if row["on_hold"]:
         return "Paused"
     if row["status"] == "Running":
-        return "Running"
+        return "Stuck" if stuck_s(row) > MAX_STUCK_S else "Running"
     # Completed: it is started again in a moment.
     return "Dead" if row["status"] in ("Failed", "Completed") else "Pending"
+
+
+def stuck_s(row: Row) -> float:
+    """For how long a source that runs does not get on; 0: it does."""
+    progress = row["progress"] or {}
+    return float(progress["stuck_s"]) if progress.get("stuck") else 0.0
+
+
+def stuck_words(row: Row) -> str:
+    """Where it stands, for how long, and how long ago the outside was heard."""
+    progress = row["progress"]
+    heard = progress.get("heard_s")
+    said = "its head was never heard of"
+    if heard is not None:
+        said = f"the head, {progress['total']:,}, was heard of {duration(heard)} ago"
+    return f"does not get on for {duration(stuck_s(row))} ({said})"
+
+
+def _progress(row: Row) -> dict[str, Any]:
+    progress = row["progress"] if row["status"] == "Running" else None
+    if not progress:
+        return {}
+    heard = progress.get("heard_s") is not None
+    return {
+        "last": progress["done"] if heard else None,
+        "head": progress["total"] if heard else None,
+        "heard_s": progress.get("heard_s"),
+        "stuck": progress.get("stuck"),
+        "stuck_s": stuck_s(row) or None,
+    }
 
 
 def _ends(row: Row) -> bool:
@@ -57,6 +92,7 @@ def _status(row: Row) -> SourceStatus:
         last_event_age_s=row["last_event_s"],
         last_tick=row["last_tick"] if kind == "cron" else None,
         next_tick=_next(row) if kind == "cron" and state != "Paused" else None,
+        **_progress(row),
         path=f"/v1/hooks/{row['dag_name']}/{row['job_name']}" if kind == "webhook" else None,
     )
 

@@ -24,6 +24,7 @@ async def measure(state: Database, org_id: UUID, metrics: Metrics) -> int:
         silences = await overview.source_silences(tx, org_id)
         owed = await overview.outbox(tx)
         ages = await registry.ages(tx, org_id)
+        outages = await overview.outages(tx, org_id)
     metrics.measured(
         [
             *_queue_samples(queues),
@@ -32,6 +33,7 @@ async def measure(state: Database, org_id: UUID, metrics: Metrics) -> int:
             *(Sample("trace_source_lag_seconds", row["lag_s"], _job(row)) for row in lags),
             *_silence_samples(silences),
             *_age_samples(ages),
+            *(Sample("trace_outage_seconds", row["lasts_s"], _job(row)) for row in outages),
             Sample("trace_outbox_rows", owed["rows"], {}),
             Sample("trace_outbox_lag_seconds", owed["lag_s"], {}),
         ]
@@ -90,6 +92,10 @@ def _worker_samples(workers: list[Row]) -> Iterator[Sample]:
         yield Sample("trace_workers", len(alive), of_runtime)
         yield Sample("trace_worker_slots", busy, {**of_runtime, "state": "busy"})
         yield Sample("trace_worker_slots", free, {**of_runtime, "state": "free"})
+        busy = sum(worker["running_sources"] for worker in alive)
+        free = sum(max(worker["source_slots"] - worker["running_sources"], 0) for worker in alive)
+        yield Sample("trace_worker_source_slots", busy, {**of_runtime, "state": "busy"})
+        yield Sample("trace_worker_source_slots", free, {**of_runtime, "state": "free"})
 
 
 def _silence_samples(silences: list[Row]) -> Iterator[Sample]:
@@ -101,6 +107,9 @@ def _silence_samples(silences: list[Row]) -> Iterator[Sample]:
         yield Sample("trace_source_heartbeat_age_seconds", max(row["silent_s"], 0.0), _job(row))
         if row["behind"] is not None:
             yield Sample("trace_source_behind", row["behind"], _job(row))
+        if row["heard_s"] is not None:
+            yield Sample("trace_source_heard_age_seconds", row["heard_s"], _job(row))
+        yield Sample("trace_source_stuck_seconds", row["stuck_s"], _job(row))
 
 
 def _age_samples(ages: list[Row]) -> Iterator[Sample]:

@@ -31,13 +31,18 @@ _GAUGES = {
     "trace_source_lag_seconds": "How long ago the source emitted its newest event.",
     "trace_source_heartbeat_age_seconds": "How long ago a source that runs was heard.",
     "trace_source_behind": "How far a source is behind the outside: of a follower, in blocks.",
+    "trace_source_heard_age_seconds": "How long ago a source heard how far the outside is.",
+    "trace_source_stuck_seconds": "For how long a source that runs does not get on; 0: it does.",
     "trace_dataset_age_seconds": "How long ago a dataset with a max_age changed.",
     "trace_dataset_max_age_seconds": "How old it may be.",
+    "trace_outage_seconds": "How long tasks of a job wait for something that is away.",
     "trace_outbox_rows": "Side effects that are owed.",
     "trace_outbox_lag_seconds": "How long the oldest of them is due.",
-    "trace_alerts": "Alerts of the last day, without incidents that have ended.",
+    "trace_alerts": "Alerts that stand: critical ones, and other ones of the last day.",
+    "trace_dataset_known_wrong": "Critical alerts that stand and say that rows of it are wrong.",
     "trace_workers": "Workers that are alive.",
     "trace_worker_slots": "Their slots, busy and free.",
+    "trace_worker_source_slots": "Their slots for runs of sources, busy and free.",
 }
 
 

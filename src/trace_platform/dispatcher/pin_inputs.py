@@ -27,6 +27,7 @@ async def pin_inputs(tx: Tx, claimed: Sequence[Row]) -> None:
     before = {task["id"]: (task["inputs"], task["knows"]) for task in claimed}
     wakes = await reads.wakes(tx, list({task["generation_id"] for task in claimed}))
     _follow_versions(claimed, wakes)
+    await _name_ticks(tx, claimed)
     await fit_ranges(tx, claimed, wakes)
     await fit_keys(tx, claimed, wakes)
     await reads.add(tx, claimed)
@@ -74,6 +75,21 @@ def _in_version(given: Given, version: Given) -> Given:
         return given
     kept = {name: given[name] for name in given if name not in ("changed_at", "read_at")}
     return kept | version
+
+
+async def _name_ticks(tx: Tx, claimed: Sequence[Row]) -> None:
+    """A cursor is a tick, unless it says how far a table goes: then its rows are what changed."""
+    moved = [given for task in claimed for given in task["inputs"] if "cursor" in given]
+    if not moved:
+        return
+    tables = await reads.tables(tx, [given["dataset_version"] for given in moved])
+    for task in claimed:
+        task["inputs"] = [
+            given | {"tick": given["cursor"]}
+            if "cursor" in given and given["dataset_version"] not in tables
+            else given
+            for given in task["inputs"]
+        ]
 
 
 async def _add_positions(tx: Tx, claimed: Sequence[Row]) -> None:

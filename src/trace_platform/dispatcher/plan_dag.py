@@ -5,9 +5,13 @@ from __future__ import annotations
 from uuid import UUID
 
 from trace_platform.dispatcher.adopt_generations import adopt_generations
-from trace_platform.dispatcher.check_dag import BUILT_IN
+from trace_platform.dispatcher.check_dag import BUILT_IN, NO_CODE
+from trace_platform.dispatcher.check_sql import check_sql
 from trace_platform.dispatcher.find_change import Change, find_change
+from trace_platform.dispatcher.find_lacks import find_lacks
 from trace_platform.dispatcher.read_dag import read_dag
+from trace_platform.dispatcher.refuse_unfit_schema import refuse_unfit_schema
+from trace_platform.domain.own_code import Code
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Tx
@@ -17,14 +21,25 @@ from trace_platform.wire.plan import Amount, JobChange, Plan, Reader
 
 
 async def plan_dag(
-    state: Database, org_id: UUID, yaml: str, file: str, runtimes: Runtimes = BUILT_IN
+    state: Database,
+    org_id: UUID,
+    yaml: str,
+    file: str,
+    runtimes: Runtimes = BUILT_IN,
+    code: Code = NO_CODE,
 ) -> Plan:
-    dag = await read_dag(yaml, file, runtimes)
+    checked = await read_dag(yaml, file, runtimes, code)
+    dag = checked.dag
+    await check_sql(state, org_id, checked, yaml, runtimes, code)
     async with state.transaction() as tx:
         await adopt_generations(
             tx, org_id, await dags.active_version(tx, org_id, dag.name), runtimes
         )
-        return await plan_in(tx, org_id, dag, file)
+        plan = await plan_in(tx, org_id, dag, file)
+        built = {job.job for job in plan.builds}
+        await refuse_unfit_schema(tx, checked, plan.base_version, built)
+        lacks = await find_lacks(tx, org_id, checked, runtimes)
+        return plan.model_copy(update={"warnings": [*checked.said_warnings, *lacks]})
 
 
 async def plan_in(tx: Tx, org_id: UUID, dag: Dag, file: str) -> Plan:

@@ -13,7 +13,7 @@ from trace_platform.domain.errors import Unavailable
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
-from trace_platform.drivers.queue import QueueSender
+from trace_platform.drivers.queue import QueueSender, source_queue
 from trace_platform.state import events, outbox
 
 log = structlog.get_logger()
@@ -133,4 +133,5 @@ def _messages(me: Publishing, row: Row) -> tuple[str, list[dict[str, Any]]]:
     if row["kind"] == "buffer":
         return BUFFER_QUEUE, [payload]
     bodies = [{"task_id": task_id} for task_id in payload["task_ids"]]
-    return me.queues[payload["runtime"]], bodies
+    queue = me.queues[payload["runtime"]]
+    return source_queue(queue) if payload.get("sources") else queue, bodies

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.wire.column_type import without_inner_names
 from trace_platform.wire.manifest import ManifestColumn
 from trace_platform.wire.query import QueryColumn
+
+if TYPE_CHECKING:
+    from trace_platform.drivers.postgres.queries import Row
 
 _NAMES = {
     "bool": "BOOLEAN",

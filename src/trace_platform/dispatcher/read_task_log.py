@@ -35,16 +35,23 @@ async def read_task_log(
         task = await find_task(tx, org_id, task_id)
         attempts = await tasks.attempts_of(tx, task_id)
     wanted = task["attempt"] if attempt is None else attempt
-    if wanted not in {each["attempt"] for each in attempts}:
+    ended = next((each for each in attempts if each["attempt"] == wanted), None)
+    if ended is None:
         raise NotFound(_no_attempt(task, attempt), hint=_with_logs(attempts))
     uri = log_uri(bucket, org_id, task_id, wanted)
     # Asked of the store, not of the record: an attempt that was given up may have left its lines.
     body = await asyncio.to_thread(_read, store, uri)
-    if body is None:
+    # Where nothing was logged, such as by a function or a worker that was killed, its end is known.
+    if body is None and ended["error_code"] is None:
         raise NotFound(
             f"attempt {wanted} of task {task_id} has no log", hint=_why_none(attempts, wanted)
         )
-    return TaskLog(task_id=task_id, attempt=wanted, lines=_lines(body))
+    return TaskLog(
+        task_id=task_id,
+        attempt=wanted,
+        lines=_lines(body or b""),
+        **{field: ended[field] for field in ("outcome", "error_code", "error_message")},
+    )
 
 
 def _read(store: ObjectStore, uri: str) -> bytes | None:

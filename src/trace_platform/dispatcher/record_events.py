@@ -9,6 +9,8 @@ from uuid import UUID
 
 from trace_platform.dispatcher.invalidate import attempt_rows
 from trace_platform.dispatcher.process_invalidations import does_again
+from trace_platform.dispatcher.refuse_unfit import refuse_unfit_tables
+from trace_platform.dispatcher.trust import Trusts
 from trace_platform.dispatcher.verify_output import check_table
 from trace_platform.domain.errors import Forbidden
 from trace_platform.domain.fence import Fence
@@ -26,22 +28,26 @@ Rewrote = Callable[[str, str, Sequence[Invalidation]], None]
 
 
 async def record_events(
-    state: Database, request: EventsRequest, rewrote: Rewrote = lambda dag, job, ranges: None
+    state: Database,
+    request: EventsRequest,
+    trusts: Trusts,
+    rewrote: Rewrote = lambda dag, job, ranges: None,
 ) -> int:
     """How many of them are new. Raise StaleFence when the attempt lost its task."""
     async with state.transaction() as tx:
         task = await tasks.hold_fence(tx, request.fence)
         refuse_superseded(task, request.fence)
         accepted = 0
+        await refuse_unfit_tables(tx, request.tables)
         # In the order in which commits take these locks.
         for table in sorted(request.tables, key=lambda each: each.dataset_version):
-            check_table(task, table)
+            check_table(task, table, trusts)
             await datasets.advance_cursor(tx, table)
         if request.events:
             accepted += await events.record(tx, event_rows(task, request.events, {}))
         # What gave way can never become current: nobody reads it, and nobody makes it anew.
         if request.invalidations and not task["superseded"]:
-            rows = attempt_rows(task, request.invalidations)
+            rows = attempt_rows(task, request.invalidations, trusts)
             accepted += await invalidations.record(tx, rows)
     if request.invalidations:
         rewrote(task["dag_name"], task["job_name"], request.invalidations)

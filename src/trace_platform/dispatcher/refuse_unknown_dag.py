@@ -8,7 +8,7 @@ from uuid import UUID
 from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import NotFound
 from trace_platform.drivers.postgres.queries import Tx
-from trace_platform.state import dags, overview
+from trace_platform.state import dags, deploys, overview
 
 
 async def check_known(
@@ -28,7 +28,27 @@ async def check_known(
 
 
 async def refuse_unknown_dag(tx: Tx, org_id: UUID, dag_name: str) -> NoReturn:
+    await refuse_inactive_dag(tx, org_id, dag_name)
     deployed = await dags.active_names(tx, org_id)
     raise NotFound(
         f"there is no DAG '{dag_name}'", hint=instead(dag_name, deployed, most=20, said="deployed")
+    )
+
+
+async def refuse_inactive_dag(tx: Tx, org_id: UUID, dag_name: str) -> None:
+    """Of a DAG that has versions and none that is active: say why."""
+    if await dags.active_version(tx, org_id, dag_name) is not None:
+        return
+    newest = await deploys.newest(tx, org_id, dag_name)
+    if newest is None:
+        return
+    if newest["status"] == "Building":
+        raise NotFound(
+            f"no version of DAG '{dag_name}' is active yet: its first one is being built",
+            hint=f"trace deploys {dag_name} shows how far it is",
+        )
+    became = "was removed" if newest["kind"] == "removal" else "was never built"
+    raise NotFound(
+        f"DAG '{dag_name}' {became}: no version of it is active",
+        hint=f"deploy its file; trace dag versions {dag_name} has what was deployed",
     )

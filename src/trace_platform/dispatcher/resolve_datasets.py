@@ -6,7 +6,7 @@ with a moment what its readers saw then. A task's grant is a generation by itsel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NoReturn
@@ -16,11 +16,17 @@ from trace_platform.dispatcher.find_dataset import MOST_NAMES, SHOWN
 from trace_platform.dispatcher.query_columns import known_columns, query_columns, said_columns
 from trace_platform.dispatcher.survey_datasets import dataset_label
 from trace_platform.domain.alike import alike, did_you_mean, listed
-from trace_platform.domain.errors import BadInput, GenerationPurged, NotFound, UnknownDataset
+from trace_platform.domain.errors import (
+    BadInput,
+    GenerationPurged,
+    NotFound,
+    PastForgotten,
+    UnknownDataset,
+)
 from trace_platform.domain.moment import moment_or_id
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import datasets, overview, query_datasets
+from trace_platform.state import datasets, overview, query_datasets, superseded
 from trace_platform.wire.manifest import ManifestColumn, schema_hash
 from trace_platform.wire.query import DatasetRef, ResolvedDataset, ResolveRequest, ResolveResponse
 
@@ -64,6 +70,7 @@ async def resolve_datasets(
         places = {
             n: (rows[each.version]["files_version"], each.moment) for n, each in enumerate(found)
         }
+        await _refuse_lost_moments(tx, refs, places)
         held = await query_datasets.held(tx, places, files=request.files)
     return ResolveResponse(
         datasets=[
@@ -154,10 +161,18 @@ def _cut_over(pin: str, deploys: Sequence[Row]) -> datetime:
     return moment
 
 
+def _where_versions_are(name: str) -> str:
+    """For whoever asks, at a shell, at the prompt, in Python or over HTTP."""
+    return (
+        f"its generations: `trace datasets versions {name}`, \\d {name} in `trace sql`,"
+        f" Client.dataset('{name}') in Python, GET /v1/datasets/{name} over HTTP"
+    )
+
+
 def _refuse_nothing(name: str, pin: str) -> NoReturn:
     raise NotFound(
         f"{pin} is no deploy, no version of a DAG and no generation of '{name}'",
-        hint=f"see `trace deploys`, or `trace datasets versions {name}`",
+        hint=f"deploys: `trace deploys`; {_where_versions_are(name)}",
     )
 
 
@@ -171,7 +186,7 @@ async def _refuse_unknown(tx: Tx, org_id: UUID, ref: DatasetRef) -> NoReturn:
     if since is not None and ref.version is not None:
         raise UnknownDataset(
             f"'{ref.name}' has no generation {ref.version}",
-            hint=f"trace datasets versions {ref.name}",
+            hint=_where_versions_are(ref.name),
             name=ref.name,
             suggestions=[],
         )
@@ -207,8 +222,22 @@ def _refuse_unreadable(ref: DatasetRef, found: _Found, row: Row | None) -> None:
         said = f"of {ref.at}" if ref.at else str(found.version)
         raise GenerationPurged(
             f"the generation {said} of '{label}' was purged",
-            hint=f"trace datasets versions {label} shows what is left",
+            hint=_where_versions_are(label),
             name=label,
+        )
+
+
+async def _refuse_lost_moments(
+    tx: Tx, refs: Sequence[DatasetRef], places: Mapping[int, tuple[UUID, datetime | None]]
+) -> None:
+    """Rather than show fewer rows than there were."""
+    past = {n: (version, moment) for n, (version, moment) in places.items() if moment is not None}
+    for n in sorted(await superseded.lost_moments(tx, past) if past else ()):
+        raise PastForgotten(
+            f"'{refs[n].name}' cannot be read as it was at {refs[n].at}:"
+            " files of then were deleted after newer ones took their place",
+            hint="ask for a later moment; such files stay for [dispatcher] superseded_days",
+            name=refs[n].name,
         )
 
 

@@ -18,7 +18,7 @@ from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import dags, datasets, deploys, generations, locks
 from trace_platform.wire.control import RollbackResponse
-from trace_platform.wire.plan import RollbackRequest
+from trace_platform.wire.plan import Reader, RollbackPlan, RollbackRequest
 
 NOTHING_SAID = RollbackRequest()
 
@@ -30,23 +30,18 @@ async def roll_back(
     async with state.transaction() as tx:
         await locks.deploys(tx, org_id)
         active = await dags.active_version(tx, org_id, dag_name)
-        if active is None:
-            await refuse_unknown_dag(tx, org_id, dag_name)
         repeated = await _repeated(tx, org_id, dag_name, active, request.instead_of)
         if repeated is not None:
             return repeated
         await locks.routing(tx)
         given_up = await _give_up_building(tx, org_id, dag_name)
-        if given_up is not None and request.to_version in (None, active):
+        if given_up is not None and (active is None or request.to_version in (None, active)):
             return RollbackResponse(
                 dag_name=dag_name, dag_version=active, instead_of=given_up, deploy_id=None
             )
-        target = request.to_version or await deploys.version_before(tx, org_id, dag_name, active)
-        if target is None:
-            raise BadInput(
-                f"DAG '{dag_name}' had no version before this one",
-                hint=f"trace dag versions {dag_name} shows what there is",
-            )
+        if active is None:
+            await refuse_unknown_dag(tx, org_id, dag_name)
+        target = await _target(tx, org_id, dag_name, active, request.to_version)
         deploy = await _begin(tx, org_id, dag_name, active, target)
         await activate(tx, deploy)
     return RollbackResponse(
@@ -54,8 +49,50 @@ async def roll_back(
     )
 
 
+async def plan_rollback(
+    state: Database, org_id: UUID, dag_name: str, to_version: UUID | None
+) -> RollbackPlan:
+    """What a rollback would do now. Changes nothing."""
+    async with state.transaction() as tx:
+        active = await dags.active_version(tx, org_id, dag_name)
+        underway = await deploys.building_of(tx, org_id, dag_name)
+        gives_up = underway["to_version"] if underway else None
+        if underway and (active is None or to_version in (None, active)):
+            return RollbackPlan(dag_name=dag_name, instead_of=gives_up, to_version=active)
+        if active is None:
+            await refuse_unknown_dag(tx, org_id, dag_name)
+        target = await _target(tx, org_id, dag_name, active, to_version)
+        await _servable(tx, org_id, dag_name, active, target)
+        now = {row["name"] for row in await dags.publishes(tx, active)}
+        then = {row["name"] for row in await dags.publishes(tx, target)}
+        gone = sorted(now - then)
+        readers = await datasets.readers_by_name(tx, org_id, dag_name, gone)
+    return RollbackPlan(
+        dag_name=dag_name,
+        instead_of=gives_up or active,
+        to_version=target,
+        unpublishes=gone,
+        readers=[
+            Reader(dag_name=r["dag_name"], job_name=r["job_name"], dataset=r["dataset_name"])
+            for r in readers
+        ],
+    )
+
+
+async def _target(
+    tx: Tx, org_id: UUID, dag_name: str, active: UUID, to_version: UUID | None
+) -> UUID:
+    target = to_version or await deploys.version_before(tx, org_id, dag_name, active)
+    if target is None:
+        raise BadInput(
+            f"DAG '{dag_name}' had no version before this one",
+            hint=f"trace dag versions {dag_name} shows what there is",
+        )
+    return target
+
+
 async def _repeated(
-    tx: Tx, org_id: UUID, dag_name: str, active: UUID, instead_of: UUID | None
+    tx: Tx, org_id: UUID, dag_name: str, active: UUID | None, instead_of: UUID | None
 ) -> RollbackResponse | None:
     """The answer that got lost, when this was done before. Raise Conflict when the version that
     shall go is neither active nor being built."""

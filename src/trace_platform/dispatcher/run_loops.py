@@ -22,15 +22,17 @@ from trace_platform.dispatcher.loops import repeat
 from trace_platform.dispatcher.measure import measure
 from trace_platform.dispatcher.measure_alerts import measure_alerts
 from trace_platform.dispatcher.process_invalidations import close_invalidations
-from trace_platform.dispatcher.prune_history import prune_history
+from trace_platform.dispatcher.prune_history import Keep, prune
 from trace_platform.dispatcher.publish_outbox import Publishing, publish_outbox
 from trace_platform.dispatcher.purge_generation import finish_purges
 from trace_platform.dispatcher.reap_leases import reap_leases
 from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
 from trace_platform.dispatcher.relieve_pressure import relieve_pressure
 from trace_platform.dispatcher.requeue_failed import requeue_failed
+from trace_platform.dispatcher.retire_superseded import Retention, retire_superseded
 from trace_platform.dispatcher.route_invalidations import route_invalidations
 from trace_platform.dispatcher.run_direct import Direct, run_direct
+from trace_platform.dispatcher.standing_alerts import end_repaired_alerts
 from trace_platform.dispatcher.watch_sources import watch_sources
 from trace_platform.drivers.invoker import Invoker
 from trace_platform.drivers.queue import QueueSender
@@ -54,10 +56,22 @@ class Tuning:
     pressure_interval_s: float = 0.5
     metrics_interval_s: float = 5.0
     history_days: float = 90.0
+    alert_days: float = 90.0
+    message_days: float = 14.0
     # After a start or an outage, workers have this long to speak before a lease counts as lost.
     reap_grace_s: float = 15.0
     # How often a piece of the object store is looked through for what nobody committed.
     garbage_interval_s: float = 300.0
+    superseded_days: float = 30.0
+    superseded_versions: int = 100
+
+    @property
+    def keep(self) -> Keep:
+        return Keep(self.history_days, self.alert_days, self.message_days)
+
+    @property
+    def retention(self) -> Retention:
+        return Retention(self.superseded_days, self.superseded_versions)
 
 
 @asynccontextmanager
@@ -160,7 +174,8 @@ class _Loops:
         return changed if changed >= 100 else 0
 
     async def _prune(self) -> int:
-        return await prune_history(self._me.state, self._tuning.history_days)
+        me = self._me
+        return await prune(me.state, me.data, me.dead_letters, self._tuning.keep)
 
     async def _finish_purges(self) -> int:
         me = self._me
@@ -175,7 +190,8 @@ class _Loops:
             me.grants.scratch_bucket,
             me.garbage_grace_s,
         )
-        deleted = await collect_garbage(collecting, tuning.garbage_interval_s)
+        deleted = await retire_superseded(collecting, me.retention)
+        deleted += await collect_garbage(collecting, tuning.garbage_interval_s)
         me.metrics.garbage_deleted(deleted)
         # All that is due was found: what comes next is not urgent.
         return 0
@@ -184,4 +200,6 @@ class _Loops:
         return await measure(self._me.state, self._me.org_id, self._me.metrics)
 
     async def _measure_alerts(self) -> int:
-        return await measure_alerts(self._me.data, self._me.metrics)
+        me = self._me
+        await end_repaired_alerts(me.state, me.data)
+        return await measure_alerts(me.state, me.data, me.org_id, me.metrics)

@@ -11,12 +11,13 @@ from trace_platform.dispatcher.loops import Wake
 from trace_platform.dispatcher.metrics import Metrics
 from trace_platform.dispatcher.run_loops import Tuning, running_loops
 from trace_platform.dispatcher.task_tokens import TaskTokens
+from trace_platform.dispatcher.trust import trusted_by
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.https import Listen, serve_https
 from trace_platform.drivers.invoker import Invoker
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.queue import QueueSender
+from trace_platform.drivers.queue import DeadLetters, QueueSender
 from trace_platform.drivers.token_signer import TokenSigner
 from trace_platform.state import dags
 
@@ -26,6 +27,7 @@ async def serve(
     state: Database,
     data: Database,
     queue: QueueSender,
+    dead_letters: DeadLetters,
     store: ObjectStore,
     signer: TokenSigner,
     invoker: Invoker,
@@ -35,6 +37,8 @@ async def serve(
     scratch_bucket: str,
     tuning: Tuning,
     on_ready: Callable[[], None],
+    *,
+    beside_dags: bool = True,
 ) -> None:
     """Run until SIGTERM or SIGINT."""
     await state.open()
@@ -46,13 +50,19 @@ async def serve(
         state=state,
         data=data,
         store=store,
-        grants=Grants(TaskTokens(signer), bucket, scratch_bucket, metrics.tasks_started),
+        grants=Grants(
+            *(TaskTokens(signer), bucket, scratch_bucket, metrics.tasks_started),
+            trusts=trusted_by(runtimes),
+        ),
         secrets=secrets,
         runtimes=runtimes,
         org_id=org_id,
         retry_base_s=tuning.retry_base_s,
         wake=Wake(),
+        dead_letters=dead_letters,
         metrics=metrics,
+        retention=tuning.retention,
+        beside_dags=beside_dags,
     )
     app = create_app(me)
     try:

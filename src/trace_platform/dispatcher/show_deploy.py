@@ -20,7 +20,7 @@ async def list_deploys(
         rows = await deploys.listing(tx, org_id, dag_name, limit)
         if not rows:
             await check_known(tx, org_id, dag_name)
-    return DeployList(deploys=[DeployStatus(**_fields(row)) for row in rows])
+    return DeployList(deploys=[DeployStatus(**deploy_fields(row)) for row in rows])
 
 
 async def show_deploy(state: Database, org_id: UUID, deploy_id: UUID) -> DeployStatus:
@@ -29,10 +29,10 @@ async def show_deploy(state: Database, org_id: UUID, deploy_id: UUID) -> DeployS
         if row is None:
             raise NotFound(f"there is no deploy {deploy_id}", hint="trace deploys")
         progress = [DeployProgress(**job) for job in await deploys.progress(tx, row)]
-    return DeployStatus(**_fields(row), progress=progress)
+    return DeployStatus(**deploy_fields(row), progress=progress)
 
 
-def _fields(row: Row) -> dict[str, Any]:
+def deploy_fields(row: Row) -> dict[str, Any]:
     fields = (
         "dag_name", "kind", "from_version", "to_version", "status", "error", "started_at",
         "ended_at",

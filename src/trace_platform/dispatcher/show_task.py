@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from trace_platform.domain.attempts import attempt_limit
 from trace_platform.domain.errors import NotFound
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
@@ -39,7 +40,8 @@ async def find_task(tx: Tx, org_id: UUID, task_id: UUID) -> Row:
 
 
 def _limits(task: Row) -> JobLimits:
-    same = [field for field in JobLimits.model_fields if field != "priority"]
-    return JobLimits(
-        **{field: task[field] for field in same}, priority=PRIORITIES[task["priority"]]
-    )
+    own = {
+        "priority": PRIORITIES[task["priority"]],
+        "max_attempts": attempt_limit(task["max_attempts"]),
+    }
+    return JobLimits(**({field: task[field] for field in JobLimits.model_fields} | own))

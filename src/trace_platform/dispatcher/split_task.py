@@ -1,4 +1,5 @@
-"""⑦ A task whose range is too large for one becomes several of the same job."""
+"""⑦ A task whose range is too large for one, or that several ranges woke, becomes several of the
+same job."""
 
 from __future__ import annotations
 
@@ -8,35 +9,50 @@ from typing import Any
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import BadInput
+from trace_platform.domain.freshness import overlap, range_of
+from trace_platform.domain.merge_ranges import merge_ranges
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import tasks
 from trace_platform.wire.task import Span
 
+Given = dict[str, Any]
+
 
 def check_split(task: Row, parts: Sequence[Span]) -> None:
-    """Raise BadInput unless the parts, two or more, are exactly the range that woke the task."""
+    """Raise BadInput unless the parts, two or more, are exactly the blocks that woke the task: its
+    range cut in order, or its ranges where blocks lie between them that it was not asked for."""
     woken = _woken(task)
-    if len(woken) != 1 or "start" not in woken[0]:
-        raise BadInput("only a task that one block range woke can be split")
-    whole = (woken[0]["start"], woken[0]["end"])
+    spans = [span for given in woken if (span := range_of(given)) is not None]
+    if not spans or len(spans) < len(woken):
+        raise BadInput("only a task that block ranges woke can be split")
+    wholes = [merged.span for merged in merge_ranges(spans)]
+    given = [BlockRange(part.start, part.end) for part in parts]
+    is_cut = len(woken) == 1 and _is_cut(wholes[0], given)
+    if len(given) < 2 or not (is_cut or given == wholes):
+        keys = ", ".join(whole.key for whole in wholes[:3])
+        raise BadInput(f"the parts are not the task's blocks {keys}, cut in order")
+
+
+def _is_cut(whole: BlockRange, parts: Sequence[BlockRange]) -> bool:
     joined = all(before.end + 1 == after.start for before, after in pairwise(parts))
-    if len(parts) < 2 or not joined or (parts[0].start, parts[-1].end) != whole:
-        raise BadInput(f"the parts are not the task's range {whole[0]}-{whole[1]}, cut in order")
+    return bool(parts) and joined and (parts[0].start, parts[-1].end) == (whole.start, whole.end)
 
 
 async def split_task(tx: Tx, task: Row, parts: Sequence[Span]) -> None:
     """In the transaction that ends it, after `check_split`."""
-    given = _woken(task)[0]
+    woken = _woken(task)
     spans = [BlockRange(part.start, part.end) for part in parts]
-    await tasks.split(
-        tx,
-        task["id"],
-        [
-            [given | {"partition_key": span.key, "start": span.start, "end": span.end}]
-            for span in spans
-        ],
-    )
+    await tasks.split(tx, task["id"], [_part_of(woken, span) for span in spans])
 
 
-def _woken(task: Row) -> list[dict[str, Any]]:
+def _part_of(woken: Sequence[Given], part: BlockRange) -> list[Given]:
+    found = [(given, overlap(range_of(given), part)) for given in woken]
+    return [
+        given | {"partition_key": own.key, "start": own.start, "end": own.end}
+        for given, own in found
+        if own is not None
+    ]
+
+
+def _woken(task: Row) -> list[Given]:
     return [given for given in task["inputs"] if given.get("trigger", True)]

@@ -32,9 +32,16 @@ class TaskTokens:
         """Sign with a new key from now on; the tokens that are out stay valid."""
         return self._signer.rotate()
 
-    def issue(self, org_id: UUID, task: TaskPayload, scratch_prefixes: Sequence[str] = ()) -> str:
+    def issue(
+        self,
+        org_id: UUID,
+        task: TaskPayload,
+        scratch_prefixes: Sequence[str] = (),
+        *,
+        trusted: bool = False,
+    ) -> str:
         """Everything this attempt may touch, and nothing else; it dies soon after its time-out."""
-        return self._signer.sign(_claims(org_id, task, scratch_prefixes))
+        return self._signer.sign(_claims(org_id, task, scratch_prefixes, trusted=trusted))
 
     def read(self, token: str) -> TaskClaims:
         """What a valid token grants; Unauthenticated for anything else."""
@@ -47,7 +54,9 @@ def refuse_others(claims: TaskClaims, fence: Fence) -> None:
         raise Forbidden("the capability token belongs to another attempt")
 
 
-def _claims(org_id: UUID, task: TaskPayload, scratch_prefixes: Sequence[str]) -> dict[str, Any]:
+def _claims(
+    org_id: UUID, task: TaskPayload, scratch_prefixes: Sequence[str], *, trusted: bool
+) -> dict[str, Any]:
     """TaskClaims as JSON. Built by hand, because every claim waits for it."""
     now = int(time.time())
     task_id = str(task.task_id)
@@ -68,6 +77,7 @@ def _claims(org_id: UUID, task: TaskPayload, scratch_prefixes: Sequence[str]) ->
         ),
         "write_prefixes": [output.prefix for output in task.outputs],
         "scratch_prefixes": list(scratch_prefixes),
+        "trusted": trusted,
     }
 
 
@@ -88,6 +98,9 @@ def _granted(inputs: Sequence[TaskInput]) -> list[dict[str, Any]]:
             }
         if not _reads_all(given):
             granted[key]["files"] += given.files
+    for grant in granted.values():
+        # Ranges that overlap have files in common: their rows are there once.
+        grant["files"] = list(dict.fromkeys(grant["files"]))
     return list(granted.values())
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trace_platform.dispatcher.task_payload import output_prefix
+from trace_platform.dispatcher.trust import Trusts, refuse_untrusted
 from trace_platform.domain.errors import Forbidden, InvalidManifest, NotFound
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.queries import Row
@@ -20,8 +21,9 @@ def is_table(output: OutputCommit) -> bool:
     return output.location.startswith(_TABLE)
 
 
-def check_table(task: Row, output: OutputCommit) -> None:
+def check_table(task: Row, output: OutputCommit, trusts: Trusts) -> None:
     """A dataset that is a table of Postgres data: its own table, up to a cursor."""
+    refuse_untrusted(task, trusts, "write tables of Postgres data")
     _check_place(task, output, f"{_TABLE}dataset_{output.dataset_uuid}")
     if output.cursor is None:
         raise InvalidManifest(f"output {output.output_index} is a table and names no cursor")
@@ -31,12 +33,6 @@ def verify_output(store: ObjectStore, bucket: str, task: Row, output: OutputComm
     """The manifest, once everything it promises but the content of the files is checked."""
     pinned = _pinned(task, output)
     _check_place(task, output, output_prefix(bucket, task, pinned) if pinned else "")
-    if pinned and pinned.get("shared"):
-        raise Forbidden(
-            f"output {output.output_index} is a dataset that several jobs write: files of one "
-            "would take the place of another's",
-            hint="publish its rows in batches",
-        )
     manifest = _read_sealed(store, output.location)
     claimed = (output.partition_key, output.start, output.end, output.row_count)
     if claimed != (manifest.partition_key, manifest.start, manifest.end, manifest.rows):
@@ -59,6 +55,12 @@ def _check_place(task: Row, output: OutputCommit, place: str) -> None:
     asked = (str(output.dataset_uuid), str(output.dataset_version), output.location)
     if pinned is None or asked != (pinned["dataset_uuid"], pinned["dataset_version"], place):
         raise Forbidden(f"output {output.output_index} is not one that this attempt may commit")
+    if pinned.get("shared"):
+        raise Forbidden(
+            f"output {output.output_index} ({pinned['name']}) is buffered: several jobs write the "
+            "dataset, and what one commits would take the place of another's",
+            hint="publish its rows in batches: POST /v1/task/buffer-publish",
+        )
 
 
 def _check_range(task: Row, manifest: Manifest) -> None:

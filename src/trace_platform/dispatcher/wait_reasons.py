@@ -9,6 +9,7 @@ from uuid import UUID
 
 from trace_platform.dispatcher.check_health import free_slots
 from trace_platform.dispatcher.list_queues import job_queues
+from trace_platform.dispatcher.list_sources import stuck_s, stuck_words
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.figures import count, duration
 from trace_platform.domain.runtimes import Runtime, Runtimes
@@ -87,6 +88,16 @@ def start_reasons(around: Surroundings) -> Iterator[Reason]:
         yield from _worker_reasons(around, runtime)
 
 
+def stuck_reason(name: str, run: Row) -> Iterator[Reason]:
+    """Of a source that runs, by its `progress`."""
+    if stuck_s(run):
+        yield Reason(
+            code="source_stuck",
+            text=f"{name} {stuck_words(run)}: {run['progress']['stuck']}",
+            cure="trace rpc status shows its nodes; it goes on by itself",
+        )
+
+
 def _paused(name: str, hold: Hold) -> Reason:
     since = hold.since.astimezone(UTC)
     return Reason(
@@ -133,14 +144,21 @@ def _at_limit(around: Surroundings, limit: int) -> Reason:
 
 def _worker_reasons(around: Surroundings, runtime: Runtime) -> Iterator[Reason]:
     alive = [worker for worker in around.workers if worker["runtime"] == runtime.name]
-    slots = sum(worker["slots"] for worker in alive)
+    sources = around.queue.is_source
+    slots = sum(worker["source_slots" if sources else "slots"] for worker in alive)
     if not alive:
         yield Reason(
             code="no_worker",
             text=f"no worker of {runtime.name} is alive",
             cure="trace status shows the processes; trace up, or trace serve worker, starts one",
         )
-    elif not free_slots(around.workers, runtime.name):
+    elif sources and not free_slots(around.workers, runtime.name, sources=True):
+        yield Reason(
+            code="source_slots_full",
+            text=f"all {slots} source slots of {_workers(len(alive))} of {runtime.name} are taken",
+            cure="raise [worker] source_slots in config.toml, pause a source, or add a worker",
+        )
+    elif not sources and not free_slots(around.workers, runtime.name):
         yield Reason(
             code="workers_full",
             text=f"all {slots} slots of {_workers(len(alive))} of {runtime.name} are busy",

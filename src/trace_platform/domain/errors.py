@@ -22,12 +22,13 @@ TraceError
 │   ├── StaleFence               another attempt owns the task now
 │   ├── CommitOvertaken          part of the range is newer than what this attempt read
 │   ├── IncompleteOutput         what was to be made anew was not
-│   ├── IncompatibleSchema       columns that the generation cannot have: it needs a new one
+│   ├── IncompatibleSchema       columns that the generation cannot have, or the DAG declares others
 │   ├── JobOnHold                the job is paused, or a consumer of it is behind
 │   ├── DeployInProgress         the DAG has a deploy that has not ended
 │   ├── StalePlan                what was planned is not what a deploy would do by now
 │   ├── DatasetInUse             data that somebody reads or makes, or a name that others read
 │   ├── GenerationPurged         its data was deleted
+│   ├── PastForgotten            a moment whose files gave way and were deleted
 │   └── PartitionOverlap         a partition that crosses the border of a committed one
 ├── TooManyQueries               as many as may run or wait do so; trying again helps
 ├── QueryCanceled                somebody stopped it
@@ -36,7 +37,8 @@ TraceError
 ├── TaskFailed                   a task that was waited for failed for good
 ├── Unavailable                  trying again may help
 │   ├── RpcUnreachable           no answer, or no useful one, from the node
-│   │   └── ProvidersDisagree    nodes contradict each other, or one contradicts itself
+│   │   ├── ProvidersDisagree    nodes contradict each other
+│   │   └── NodeContradictsItself  an answer of one node is not what another one of it promises
 │   ├── DispatcherUnreachable
 │   ├── SparkUnreachable         the cluster, or its master, does not answer
 │   ├── DiskFull
@@ -44,6 +46,7 @@ TraceError
 │   ├── InvokeFailed             a function did not accept its task
 │   └── WorkerStopped            the worker ended before the attempt did
 ├── OutputUnwritable             the command's own standard output: closed, or full
+├── NotConfirmed                 a command that asks first has neither a terminal nor --yes
 ├── OperatorCrashed              a defect in an operator
 ├── InternalError                a defect in a service
 └── SetupError                   this machine is not ready (ports, Java, Postgres, rights)
@@ -68,6 +71,8 @@ class TraceError(Exception):
 
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
+    # Something that the work needs is away: waiting helps, and the work is not to blame.
+    outage: ClassVar[bool] = False
 
     def __init__(self, message: str, *, hint: str | None = None, **facts: object) -> None:
         super().__init__(message)
@@ -77,6 +82,11 @@ class TraceError(Exception):
         if _writes_notes:
             # A traceback ends with the error's notes, whoever writes it.
             self.add_note(note_of(self))
+
+    @property
+    def is_outage(self) -> bool:
+        """Of all errors of a kind, or, with `outage=True` among the facts, of this one."""
+        return self.outage or self.facts.get("outage") is True
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors travel from Spark's Python workers to the driver by pickle.
@@ -202,6 +212,12 @@ class GenerationPurged(Conflict):
     code = "generation_purged"
 
 
+class PastForgotten(Conflict):
+    """A moment cannot be read: files of then were deleted because others took their place."""
+
+    code = "past_forgotten"
+
+
 class PartitionOverlap(Conflict):
     code = "partition_overlap"
 
@@ -243,16 +259,23 @@ class ProvidersDisagree(RpcUnreachable):
     code = "providers_disagree"
 
 
+class NodeContradictsItself(RpcUnreachable):
+    code = "node_contradicts_itself"
+
+
 class DispatcherUnreachable(Unavailable):
     code = "dispatcher_unreachable"
+    outage = True
 
 
 class SparkUnreachable(Unavailable):
     code = "spark_unreachable"
+    outage = True
 
 
 class DiskFull(Unavailable):
     code = "disk_full"
+    outage = True
 
 
 class RangeNotReady(Unavailable):
@@ -269,6 +292,10 @@ class WorkerStopped(Unavailable):
 
 class OutputUnwritable(TraceError):
     code = "output_unwritable"
+
+
+class NotConfirmed(TraceError):
+    code = "not_confirmed"
 
 
 class OperatorCrashed(TraceError):

@@ -9,6 +9,9 @@ from Crypto.Hash import keccak
 
 BLOOM_BYTES = 256
 
+# What stands before so many bytes.
+_SHORT = tuple(bytes([0x80 + length]) for length in range(56))
+
 Item: TypeAlias = "bytes | int | Sequence[Item]"
 
 
@@ -23,8 +26,10 @@ def encoded(item: Item) -> bytes:
     if isinstance(item, int):
         item = item.to_bytes((item.bit_length() + 7) // 8, "big")
     if isinstance(item, bytes):
-        is_own_prefix = len(item) == 1 and item[0] < 0x80
-        return item if is_own_prefix else _length(0x80, len(item)) + item
+        length = len(item)
+        if length > 55:
+            return _length(0x80, length) + item
+        return item if length == 1 and item[0] < 0x80 else _SHORT[length] + item
     return joined(map(encoded, item))
 
 

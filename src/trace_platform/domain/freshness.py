@@ -31,12 +31,15 @@ class Read:
     # None: no range, but the partition of a key, or all of it.
     span: BlockRange | None = None
     key: str | None = None
+    # Of an input that ticks: the newest tick that the attempt was for.
+    tick: int | None = None
 
     @classmethod
     def of(cls, stored: Given) -> Read:
         start = stored.get("start")
         span = None if start is None else BlockRange(start, stored["end"])
-        return cls(stored["input"], stored["version"], stored["position"], span, stored.get("key"))
+        place = stored["input"], stored["version"], stored["position"]
+        return cls(*place, span, stored.get("key"), stored.get("tick"))
 
     def stored(self) -> Given:
         part: Given = {}
@@ -44,6 +47,8 @@ class Read:
             part = {"start": self.span.start, "end": self.span.end}
         elif self.key is not None:
             part = {"key": self.key}
+        elif self.tick is not None:
+            part = {"tick": self.tick}
         own = {"input": self.input_index, "version": self.version, "position": self.position}
         return own | part
 
@@ -61,6 +66,7 @@ class Change:
     changed_at: int | None
     span: BlockRange | None = None
     key: str | None = None
+    tick: int | None = None
 
     @classmethod
     def of(cls, given: Given) -> Change:
@@ -70,6 +76,7 @@ class Change:
             given.get("changed_at"),
             range_of(given),
             given.get("partition_key"),
+            given.get("tick"),
         )
 
 
@@ -93,6 +100,8 @@ class Partition:
 
     def holds_key(self, change: Change) -> bool:
         """Whether all of a change that has no range was read here after it happened."""
+        if change.tick is not None:
+            return any(_is_answered(read, change) for read in self.made_of)
         return any(
             is_after(read, change) and read.span is None and read.key in (None, change.key)
             for read in self.made_of
@@ -105,13 +114,29 @@ def is_after(read: Read, change: Change) -> bool:
     return same and change.changed_at is not None and read.position >= change.changed_at
 
 
+def _is_answered(read: Read, change: Change) -> bool:
+    """Whether this was made for the change's tick, or for a newer one: the ticks themselves say
+    which is newer, in whatever order they arrived."""
+    if read.tick is None or change.tick is None:
+        return False
+    same = (read.input_index, read.version) == (change.input_index, change.version)
+    is_newer = same and read.tick > change.tick
+    return is_newer or (read.tick == change.tick and is_after(read, change))
+
+
 def is_older(ours: Iterable[Read], theirs: Iterable[Read]) -> bool:
     """Whether they had read, or knew of, a change that we had not."""
     known = {(read.input_index, read.version): read.position for read in ours}
     return any(
-        known.get((read.input_index, read.version), read.position) < read.position
+        known.get((read.input_index, read.version), _unsaid(read)) < read.position
         for read in theirs
     )
+
+
+def _unsaid(read: Read) -> int:
+    """What it means that we say nothing of it: of an input we cannot be compared; and whoever began
+    before anything was asked for once more does not say so."""
+    return 0 if read.input_index == REDONE else read.position
 
 
 def ranges_of(
@@ -153,11 +178,14 @@ def has_read(ours: Iterable[Read], asked: Iterable[tuple[int, BlockRange]]) -> b
 def reads_of(inputs: Sequence[Given]) -> list[Read]:
     """What an attempt with these inputs reads; of one version ranges that touch are one."""
     ranges: dict[tuple[int, str, int], list[BlockRange]] = {}
+    ticks: dict[tuple[int, str, int], int] = {}
     others: dict[Read, None] = {}
     for given in inputs:
         source = (given["input_index"], given["dataset_version"], given.get("read_at") or 0)
         if (span := range_of(given)) is not None:
             ranges.setdefault(source, []).append(span)
+        elif (tick := given.get("tick")) is not None:
+            ticks[source] = max(tick, ticks.get(source, tick))
         else:
             others[Read(*source, key=given.get("partition_key"))] = None
     merged = [
@@ -165,7 +193,7 @@ def reads_of(inputs: Sequence[Given]) -> list[Read]:
         for source, spans in ranges.items()
         for each in merge_ranges(spans)
     ]
-    return [*merged, *others]
+    return [*merged, *(Read(*source, tick=tick) for source, tick in ticks.items()), *others]
 
 
 def left_of(change: Change, outputs: Sequence[Sequence[Partition]]) -> list[BlockRange]:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 MASK = "***"
-_SECRET_NAMES = {"token", "password", "passwd", "dsn", "authorization", "secret", "private_key"}
+_SECRET_NAMES = {
+    *("token", "password", "passwd", "dsn", "authorization", "secret", "private_key", "capability"),
+}
 _SECRET_ENDINGS = tuple(f"_{name}" for name in sorted(_SECRET_NAMES))
 # Secrets inside of texts, such as the message of an error.
 _SECRET_TEXTS = (
@@ -15,6 +17,16 @@ _SECRET_TEXTS = (
         re.compile(r"(?i)\b(password|passwd|pgpassword)(\s*[=:]\s*)('[^']*'|\"[^\"]*\"|[^\s,;&]+)"),
         2,
     ),
+    # Headers of ours, as a line of a request or in a mapping.
+    (
+        re.compile(
+            r"(?i)\b(x-trace-(?:task-capability|worker-token|service-token))"
+            r"(['\"]?\s*[:=,]\s*['\"]?)[A-Za-z0-9._~+/=-]+"
+        ),
+        2,
+    ),
+    # A signed token, wherever it stands.
+    (re.compile(r"\b(eyJ)()[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"), 2),
     (re.compile(r"(?i)\b(bearer)(\s+)[A-Za-z0-9._~+/=-]+"), 2),
     (re.compile(r"(://[^\s:/@]*)(:)[^\s@/]+(?=@)"), 2),
 )

@@ -9,6 +9,7 @@ from typing import Literal
 
 from trace_platform.domain.alike import alike
 from trace_platform.domain.errors import InvalidConfig
+from trace_platform.domain.private_url import is_private
 
 # queue: workers poll for tasks. lambda: the Dispatcher calls a URL. dispatcher: in its own process.
 Kind = Literal["queue", "lambda", "dispatcher"]
@@ -24,6 +25,8 @@ class Runtime:
     queue: str | None = None
     enabled: bool = True
     capabilities: frozenset[str] = frozenset()
+    # Operators of its own that are trusted like Trace's: nobody else vouches for their code.
+    trusted_operators: frozenset[str] = frozenset()
     # How many tasks of one job may run at once; None: as many as there are workers.
     max_concurrency: int | None = None
     # For jobs that do not say otherwise, and the most that a job may ask for.
@@ -42,6 +45,8 @@ class Runtime:
             yield "queue", f"a runtime of kind {self.kind} has no queue"
         if self.kind != "lambda" and self.url is not None:
             yield "url", f'a runtime of kind {self.kind} has no url; kind = "lambda" has'
+        elif self.url is not None and not is_private(self.url):
+            yield "url", "http:// to another machine shows every task's token: use https://"
 
 
 DEFAULT_RUNTIMES: tuple[Runtime, ...] = (

@@ -16,15 +16,18 @@ from fastapi import Depends, FastAPI, Request, Response, params
 from fastapi.routing import APIRoute
 
 from trace_platform.domain.errors import SetupError, Unauthenticated
-from trace_platform.wire.headers import AUTHORIZATION
+from trace_platform.wire.headers import AUTHORIZATION, SERVICE_TOKEN, TASK_CAPABILITY, WORKER_TOKEN
+from trace_platform.wire.secret_schemes import Secret, wanted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guard(params.Depends):
     """Who may call a route: one of its `dependencies`, for GuardedRoute alone. The check raises
-    Unauthenticated, or returns who it is; it does not read the body."""
+    Unauthenticated, or returns who it is; it does not read the body. `opened_by` says whose secret
+    it wants, for the description of the API."""
 
     check: Callable[[Request], Awaitable[Any]]
+    opened_by: Secret | None = None
 
 
 class GuardedRoute(APIRoute):
@@ -44,6 +47,10 @@ class GuardedRoute(APIRoute):
             raise SetupError(f"the route {path} does not say who may call it")
         self.guard = guards[0]
         others = [each for each in given if each is not self.guard]
+        if self.guard.opened_by is not None:
+            options["openapi_extra"] = wanted(self.guard.opened_by) | (
+                options.get("openapi_extra") or {}
+            )
         super().__init__(path, endpoint, dependencies=others, **options)
         if self.guard is OPEN and self.body_field is not None:
             raise SetupError(f"the route {path} reads a body from anybody")
@@ -74,6 +81,12 @@ async def _found(request: Request) -> Any:
     return request.state.caller
 
 
+_SECRETS: dict[str, Secret] = {
+    AUTHORIZATION: "user",
+    WORKER_TOKEN: "worker",
+    SERVICE_TOKEN: "service",
+}
+
 # As a parameter of a route: who its guard found.
 CALLER: Any = Depends(_found)
 
@@ -87,13 +100,26 @@ def require(accepted: Callable[[], Sequence[str]], header: str) -> Guard:
         given = bearer(request) if header == AUTHORIZATION else request.headers.get(header, "")
         refuse_unknown(given.encode(), accepted(), header)
 
-    return Guard(check=check)
+    return Guard(check=check, opened_by=_SECRETS[header])
 
 
 def bearer(request: Request) -> str:
     """The token of `Authorization: Bearer TOKEN`; empty when there is none."""
     scheme, _, token = request.headers.get(AUTHORIZATION, "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def capability(request: Request) -> str:
+    """The token of an attempt, in either header that it may be sent in; empty when there is none.
+    Raise Unauthenticated for two that differ: which of them counts would be a guess."""
+    sent = {*request.headers.getlist(TASK_CAPABILITY), bearer(request)} - {""}
+    if len(sent) > 1:
+        raise Unauthenticated(
+            f"{TASK_CAPABILITY} and {AUTHORIZATION} carry different tokens",
+            hint=f"send the attempt's capability token in one of them: {TASK_CAPABILITY}: TOKEN, "
+            "or Authorization: Bearer TOKEN",
+        )
+    return sent.pop() if sent else ""
 
 
 def refuse_unknown(given: bytes, accepted: Sequence[str], header: str) -> None:

@@ -139,4 +139,5 @@ def _broken(reason: str) -> Unavailable:
     return Unavailable(
         f"the query service does not answer: {reason}",
         hint="trace status shows whether it is running",
+        outage=True,
     )

@@ -51,16 +51,20 @@ class Accepts:
     several: bool = False
     # Whether it can run as an always_on source: without inputs, and without end.
     source: bool = False
+    # Whether a job of it may be woken by ticks and by partitions: what answers a tick stands for
+    # everything, and would lie beside partitions that hold a part of it.
+    mixed: bool = True
 
     def __str__(self) -> str:
         return several(self.updates) if self.several else one(self.updates)
 
 
 ONE_RANGE = Accepts(RANGE)
-ONE_PARTITION = Accepts(PARTITION)
 RANGES = Accepts(RANGE, several=True)
 # Whatever arrives: it reads whole datasets, or passes events on.
 ANYTHING = Accepts(ANY, several=True)
+# The same, but ticks and partitions each in a job of their own.
+ANYTHING_UNMIXED = Accepts(ANY, several=True, mixed=False)
 ONLY_A_SOURCE = Accepts(frozenset(), source=True)
 ANYTHING_OR_A_SOURCE = Accepts(ANY, several=True, source=True)
 # Of an operator that does not say: nothing is refused.

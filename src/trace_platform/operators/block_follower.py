@@ -17,7 +17,7 @@ from trace_platform.data.hot_tables import HotTable, HotWriter
 from trace_platform.data.incidents import Incidents
 from trace_platform.operators import scope
 from trace_platform.operators.accepts import ONLY_A_SOURCE, RANGE, Accepts, Updates
-from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
+from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
 from trace_platform.operators.evm.schema import DEFAULT_TABLES, TABLES
 from trace_platform.operators.evm_header.proofs import Proofs
 from trace_platform.operators.follow.alongside import Alongside, Drained
@@ -26,6 +26,9 @@ from trace_platform.operators.follow.chain import Chain
 from trace_platform.operators.follow.confirm import Confirmations
 from trace_platform.operators.follow.finality import Finality
 from trace_platform.operators.follow.following import Following
+from trace_platform.operators.follow.trouble import Trouble
+from trace_platform.operators.staging import manifest_columns
+from trace_platform.wire.manifest import ManifestColumn
 from trace_platform.wire.task import BlockNumber, TaskOutput
 
 _KEYS = {
@@ -55,11 +58,16 @@ class Config(OperatorConfig):
     confirmations: int = Field(default=2, ge=1, le=100)
     # Nothing could be written for so long because a fork is not confirmed: an alert.
     fork_alert_seconds: float = Field(default=60.0, ge=0)
+    # It did not get on for so long, whatever the node does: an alert.
+    stuck_alert_seconds: float = Field(default=60.0, ge=0)
     # A deeper reorg is an alert. None: what the node says is finalized.
     finality_depth: int | None = Field(default=None, ge=1)
     # Events wait until so many blocks are new, or the first of them for so long.
     emit_every_blocks: int = Field(default=1, ge=1, le=1_000_000)
     emit_max_seconds: float = Field(default=10.0, gt=0, le=86_400)
+
+    def columns(self) -> list[list[ManifestColumn]]:
+        return [manifest_columns(TABLES[table]) for table in DEFAULT_TABLES]
 
 
 class BlockFollower:
@@ -68,6 +76,7 @@ class BlockFollower:
     output_names: ClassVar[tuple[str, ...] | None] = DEFAULT_TABLES
     accepts: ClassVar[Accepts] = ONLY_A_SOURCE
     emits: ClassVar[Updates | None] = RANGE
+    writes: ClassVar[Writes | None] = "tables"
 
     def run(self, task: TaskContext) -> Result:
         with following(task) as follower:
@@ -132,12 +141,24 @@ def _following(
         alongside,
         _confirmations(task, chain, alongside),
         Finality(config.finality_depth, chain.finalized),
+        _trouble(task),
         task.log,
         start_block=config.start_block,
         hash_window=config.hash_window,
-        poll_s=config.poll_seconds,
         repair_ahead=config.batch_blocks,
         progress=task.progress,
+    )
+
+
+def _trouble(task: TaskContext) -> Trouble:
+    config: Config = task.config
+    blocks = scope.output(task, DEFAULT_TABLES.index("blocks"))
+    return Trouble(
+        task.log,
+        Incidents(task.data(), f"source_stuck:{blocks.dataset_version}:", blocks.dataset_uuid),
+        task.stuck,
+        first_pause_s=config.poll_seconds,
+        alert_after_s=config.stuck_alert_seconds,
     )
 
 

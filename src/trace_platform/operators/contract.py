@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from uuid import UUID
 
 import structlog
@@ -24,6 +24,8 @@ from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.accepts import Accepts, Updates
+from trace_platform.operators.statement import Statement
+from trace_platform.wire.manifest import ManifestColumn
 from trace_platform.wire.task import (
     DatasetEvent,
     Invalidation,
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     from trace_platform.drivers.query_endpoint import QueryEndpoint
 
 
+# Parquet files, or tables of Postgres data.
+Writes = Literal["files", "tables"]
+
+
 class OperatorConfig(BaseModel):
     """Base of every operator's configuration: unknown fields are errors."""
 
@@ -49,6 +55,15 @@ class OperatorConfig(BaseModel):
 
     def accepts(self) -> Accepts | None:
         """What wakes an operator with this configuration; None: the operator's `accepts`."""
+        return None
+
+    def statements(self) -> tuple[Statement, ...]:
+        """The SQL in this configuration: it is checked before a deploy."""
+        return ()
+
+    def columns(self) -> Sequence[Sequence[ManifestColumn]] | None:
+        """The columns of each output, where they are known before anything runs. Of a statement's
+        answer nobody needs to say them."""
         return None
 
 
@@ -115,6 +130,8 @@ class TaskContext:
     # How much is done, of how much: a source says how far it is, and how far the outside. Without a
     # word it is Spark's tasks that are counted.
     progress: Callable[[int, int], None] = lambda done, total: None
+    # Why a source does not get on at the moment; None: it does.
+    stuck: Callable[[str | None], None] = lambda why: None
     # Lines of this attempt: kept with it, shown by `trace tasks logs`.
     log: OperatorLog = field(default_factory=structlog.get_logger)
 
@@ -138,7 +155,13 @@ class Operator(Protocol):
     output_names: ClassVar[tuple[str, ...] | None]
     # What wakes it. A class without it accepts whatever there is: `accepts.UNDECLARED`.
     accepts: ClassVar[Accepts]
-    # The updates of its outputs; None: those that woke it, or what its config says.
+    # The updates of its outputs; None: those that woke it. An operator that commits a partition for
+    # a tick says so with `commits_ticks: ClassVar[bool] = True`; one whose outputs are updates that
+    # have no rows with `has_rows: ClassVar[bool] = False`; and one whose outputs have the columns
+    # of the inputs that do not wake it, in order, with `keeps_columns: ClassVar[bool] = True`.
     emits: ClassVar[Updates | None]
+    # Where the rows of its outputs go. A class without it, or with None, writes none or does not
+    # say.
+    writes: ClassVar[Writes | None]
 
     def run(self, task: TaskContext) -> Result: ...

@@ -21,7 +21,7 @@ from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators import scope
 from trace_platform.operators.accepts import ONE_RANGE, RANGE, Accepts, Updates
-from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
+from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
 from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
 from trace_platform.operators.evm.partitions import partitions
 from trace_platform.operators.evm.rpc import RpcClient, majority_client
@@ -29,7 +29,8 @@ from trace_platform.operators.evm.schema import DEFAULT_TABLES, TABLES, Table
 from trace_platform.operators.evm_header.proofs import Proofs
 from trace_platform.operators.parquet_file import ParquetFile, WrittenFile
 from trace_platform.operators.spark.failures import readable_failures
-from trace_platform.operators.staging import seal_output
+from trace_platform.operators.staging import manifest_columns, seal_output
+from trace_platform.wire.manifest import ManifestColumn
 from trace_platform.wire.task import OutputCommit
 
 # Values that hardly repeat within a file.
@@ -39,6 +40,7 @@ _PLAIN = frozenset(
         *("state_root", "transactions_root", "receipts_root", "withdrawals_root"),
         *("action_value", "action_value_binary", "action_value_f64"),
         *("action_input", "action_init", "result_output", "result_code"),
+        *("logs_bloom", "contract_address"),
     }
 )
 
@@ -75,6 +77,9 @@ class Config(OperatorConfig):
     def outputs(self) -> tuple[str, ...]:
         return self.tables
 
+    def columns(self) -> list[list[ManifestColumn]]:
+        return [manifest_columns(TABLES[table]) for table in self.tables]
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -103,6 +108,7 @@ class CryoIngest:
     output_names: ClassVar[tuple[str, ...] | None] = DEFAULT_TABLES
     accepts: ClassVar[Accepts] = ONE_RANGE
     emits: ClassVar[Updates | None] = RANGE
+    writes: ClassVar[Writes | None] = "files"
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config

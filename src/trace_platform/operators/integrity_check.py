@@ -18,11 +18,12 @@ from pydantic import Field
 from trace_platform.data.alerts import record
 from trace_platform.data.incidents import count_others
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import InvalidConfig, MissingFile, ProvidersDisagree
+from trace_platform.domain.errors import InvalidConfig, MissingFile
 from trace_platform.domain.merge_ranges import merge_ranges
 from trace_platform.operators.accepts import ANYTHING, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.evm.partitions import pieces
+from trace_platform.operators.evm.schema import SINCE
 from trace_platform.operators.evm_header.proofs import Proofs
 from trace_platform.operators.integrity import stored
 from trace_platform.operators.integrity.chain import ALL_TABLES, Chain, Rows, rows_of
@@ -121,7 +122,7 @@ class _Check:
         for spans in _portions(targets, self._config.window_blocks):
             self._task.check()
             rows = self._chain.rows(spans)
-            before = _follow(before, spans, rows)
+            before = _follow(self._chain, before, spans, rows)
             self._compare(spans, rows, partitions)
         self._task.log.info(
             "integrity_checked",
@@ -198,7 +199,7 @@ class _Check:
         expected = rows_of(rows[partition.table], BlockRange(here[0].start, here[-1].end))
         return [
             Finding(partition, BlockRange(d.block, d.block), d.what, d.stored, d.chain)
-            for d in differences(held, expected, KEYS[partition.table])
+            for d in differences(held, expected, KEYS[partition.table], SINCE[partition.table])
         ]
 
     def _give_up(self, error: Unreadable) -> None:
@@ -257,17 +258,14 @@ def _clipped(spans: Sequence[BlockRange], blocks: BlockRange) -> Iterator[BlockR
 
 
 def _follow(
-    before: tuple[int, bytes] | None, spans: Sequence[BlockRange], rows: Rows
+    chain: Chain, before: tuple[int, bytes] | None, spans: Sequence[BlockRange], rows: Rows
 ) -> tuple[int, bytes] | None:
     """The chain's own blocks link, also from one span to the next."""
     for span in spans:
         told = rows_of(rows["blocks"], span)
         touches = before is not None and before[0] + 1 == span.start
         if before is not None and touches and told["parent_hash"][0].as_py() != before[1]:
-            raise ProvidersDisagree(
-                f"block {span.start} is not a child of the block before it",
-                hint="the chain moved while it was read",
-            )
+            raise chain.contradiction(f"block {span.start} is not a child of the block before it")
         before = span.end, told["block_hash"][-1].as_py()
     return before
 

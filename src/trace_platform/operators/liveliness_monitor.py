@@ -69,6 +69,7 @@ class LivelinessMonitor:
     output_names: ClassVar[tuple[str, ...] | None] = ("changes",)
     accepts: ClassVar[Accepts] = ONLY_A_SOURCE
     emits: ClassVar[Updates | None] = TICK
+    has_rows: ClassVar[bool] = False
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config

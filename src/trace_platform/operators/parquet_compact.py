@@ -24,8 +24,8 @@ from trace_platform.domain.file_ranges import named_range, uncovered
 from trace_platform.operators import frames, parquet_output, scope, trim_hot
 from trace_platform.operators.accepts import ONE_RANGE, RANGE, Accepts, Updates
 from trace_platform.operators.chain_table import counted, is_chain_table
-from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
-from trace_platform.operators.evm.schema import ABOVE_INT64, TABLES
+from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
+from trace_platform.operators.evm.schema import LATER, TABLES
 from trace_platform.operators.frames import Again, Frames
 from trace_platform.wire.task import TaskInput
 
@@ -59,6 +59,8 @@ class ParquetCompact:
     output_names: ClassVar[tuple[str, ...] | None] = None
     accepts: ClassVar[Accepts] = ONE_RANGE
     emits: ClassVar[Updates | None] = RANGE
+    keeps_columns: ClassVar[bool] = True
+    writes: ClassVar[Writes | None] = "files"
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config
@@ -116,9 +118,9 @@ def _from_the_chain(task: TaskContext) -> Again:
 
 
 def _has_columns(table: str, columns: Sequence[str]) -> bool:
-    """Whether a chain's table has just these, or had them before there was `above_int64`."""
-    names = TABLES[table].names
-    return list(columns) in (names, [name for name in names if name != ABOVE_INT64])
+    """Whether a chain's table has just these, or had them before later ones came."""
+    names, n = TABLES[table].names, len(columns)
+    return list(columns) == names[:n] and n >= len(names) - len(LATER[table])
 
 
 def _reads(task: TaskContext) -> list[TaskInput]:

@@ -1,6 +1,8 @@
 """`query_export`: the answer of a SQL statement as a dataset. Runs without Spark.
 
-The query service runs it with the attempt's own token: it reads what the task may read.
+The query service runs it with the attempt's own token: it reads what the task may read. Woken by
+partitions, the answer is of those. Woken by ticks, it is of whole datasets, and takes the place of
+the answer to the tick before.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import pyarrow as pa
@@ -32,12 +35,12 @@ from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.parquet_writer import stored_as
 from trace_platform.drivers.query_endpoint import QueryAnswer
 from trace_platform.operators import scope
-from trace_platform.operators.accepts import ONE_PARTITION, Accepts, Updates
-from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
+from trace_platform.operators.accepts import ANYTHING_UNMIXED, RANGE, TICK, Accepts, Updates
+from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
 from trace_platform.operators.parquet_file import ParquetFile, WrittenFile, sync
 from trace_platform.operators.staging import seal_output
+from trace_platform.operators.statement import Statement, Word
 from trace_platform.wire.query import MAX_SQL_CHARS
-from trace_platform.wire.task import TaskOutput
 from trace_platform.wire.task_token import REFETCH_S
 
 # Longer than the service lets a task's query run: it is the one to say that there is no more time.
@@ -47,8 +50,10 @@ _PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 _UNKNOWN_S = 2 * REFETCH_S
 _LOOK_EVERY_S = 0.2
 _READ_BYTES = 1 << 20
-# `$start` and `$end`, as the first and last block of the task.
-_BLOCK = re.compile(r"\$(start|end)\b")
+# The first and the last block of the task, or its newest tick.
+_WORD = re.compile(r"\$(start|end|tick)\b")
+# The partition that an answer to a tick is: every tick's, so that each takes the last one's place.
+WHOLE = "all"
 
 # DuckDB's words begin with the kind of error. These tell of the statement's own text alone.
 _DUCKDB = re.compile(r"([A-Za-z ]+) Error: ")
@@ -59,48 +64,91 @@ class Config(OperatorConfig):
     sql: str = Field(min_length=1, max_length=MAX_SQL_CHARS)
     format: Literal["parquet", "csv"] = "parquet"
 
+    def statements(self) -> tuple[Statement, ...]:
+        words = tuple(
+            Word(found[0], found.start(), TICK if found[1] == "tick" else RANGE)
+            for found in _WORD.finditer(self.sql)
+        )
+        # Any number stands in for any other.
+        sql = _WORD.sub(lambda found: "1".rjust(len(found[0]), "0"), self.sql)
+        return (Statement(("sql",), sql, words, None if self.format == "csv" else 0),)
+
 
 class QueryExport:
     name: ClassVar[str] = "query_export"
     Config: ClassVar[type[OperatorConfig]] = Config
     output_names: ClassVar[tuple[str, ...] | None] = ("result",)
-    accepts: ClassVar[Accepts] = ONE_PARTITION
+    accepts: ClassVar[Accepts] = ANYTHING_UNMIXED
     emits: ClassVar[Updates | None] = None
+    commits_ticks: ClassVar[bool] = True
+    writes: ClassVar[Writes | None] = "files"
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config
-        part, output = _partition(task), scope.output(task, 0)
+        asked = _asked(task)
+        if isinstance(asked, list):
+            # What lies between was not asked for: no partition may stand for it.
+            return Result(split=asked)
+        output = scope.output(task, 0)
+        stem = f"{output.name}{asked.suffix}"
         with ExitStack() as opened:
-            answer = _ask(task, _statement(config.sql, part), opened)
+            answer = _ask(task, asked.statement(config.sql), opened)
             if config.format == "csv":
-                file, schema = _write_csv(task, output.prefix, _stem(output, part), answer)
+                file, schema = _write_csv(task, output.prefix, stem, answer)
             else:
-                file, schema = _write_parquet(task, output.prefix, _stem(output, part), answer)
-        return Result(outputs=[seal_output(task.store, output, part, [file], schema)])
+                file, schema = _write_parquet(task, output.prefix, stem, answer)
+        return Result(outputs=[seal_output(task.store, output, asked.part, [file], schema)])
 
 
-def _partition(task: TaskContext) -> BlockRange | str:
-    """What the answer stands for: the task's blocks, or its one partition of another kind."""
-    waking = [given for given in task.inputs if given.trigger]
-    if len(waking) == 1 and waking[0].start is None and waking[0].partition_key is not None:
-        return waking[0].partition_key
-    return scope.block_range(task)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an answer stands for: blocks or a partition of another kind; and its words' numbers."""
 
+    part: BlockRange | str
+    numbers: dict[str, int] = field(default_factory=dict)
 
-def _stem(output: TaskOutput, part: BlockRange | str) -> str:
-    return output.name if isinstance(part, str) else f"{output.name}_{part.start}_{part.end}"
+    @property
+    def suffix(self) -> str:
+        return "" if isinstance(self.part, str) else f"_{self.part.start}_{self.part.end}"
 
+    def statement(self, sql: str) -> str:
+        """Numbers alone are put in: whatever stands around them, they change nothing else."""
+        missing = next((w for w in _WORD.findall(sql) if w not in self.numbers), None)
+        if missing is not None:
+            raise InvalidConfig(
+                f"the statement has ${missing}, and this task has none: it is about {self._about}",
+                hint="block ranges that wake the job have $start and $end, ticks have $tick",
+            )
+        return _WORD.sub(lambda found: str(self.numbers[found[1]]), sql)
 
-def _statement(sql: str, part: BlockRange | str) -> str:
-    """Numbers alone are put in: whatever stands around them, they change nothing else."""
-    if isinstance(part, BlockRange):
-        return _BLOCK.sub(lambda found: str(getattr(part, found[1])), sql)
-    if _BLOCK.search(sql):
-        raise InvalidConfig(
-            f"the statement names a block of the task, which is about partition {part!r}",
-            hint="leave $start and $end out, or wake the job by ranges of blocks",
+    @property
+    def _about(self) -> str:
+        if "tick" in self.numbers:
+            return "a tick"
+        return (
+            f"partition {self.part!r}" if isinstance(self.part, str) else f"blocks {self.part.key}"
         )
-    return sql
+
+
+def _asked(task: TaskContext) -> Asked | list[BlockRange]:
+    """What the task's one answer stands for; several ranges, each for an answer of its own."""
+    waking = [given for given in task.inputs if given.trigger]
+    ticks = [given.cursor for given in waking if given.cursor is not None]
+    keys = [given.partition_key for given in waking if given.start is None and given.partition_key]
+    if waking and len(ticks) == len(waking):
+        return Asked(WHOLE, {"tick": max(ticks)})
+    if waking and len(keys) == len(waking):
+        # Read together, and committed together under the name of one of them.
+        return Asked(min(keys))
+    if ticks or keys:
+        raise InvalidConfig(
+            "updates of several kinds woke this task: they have no answer in common",
+            hint="make a job for each kind of update: block ranges, other partitions, and ticks",
+        )
+    ranges = scope.merged_ranges(task)
+    if len(ranges) > 1:
+        return ranges
+    return Asked(ranges[0], {"start": ranges[0].start, "end": ranges[0].end})
 
 
 def _ask(task: TaskContext, sql: str, opened: ExitStack) -> QueryAnswer:

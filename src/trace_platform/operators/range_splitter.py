@@ -27,6 +27,7 @@ class RangeSplitter:
     output_names: ClassVar[tuple[str, ...] | None] = ("ranges",)
     accepts: ClassVar[Accepts] = RANGES
     emits: ClassVar[Updates | None] = RANGE
+    has_rows: ClassVar[bool] = False
 
     def run(self, task: TaskContext) -> Result:
         output, size = scope.output(task, 0), _size(task)

@@ -1,5 +1,8 @@
 """Operators by name. A module is imported when its operator is first asked for: validating a
-DAG must not load Spark or Arrow for operators that it does not name."""
+DAG must not load Spark or Arrow for operators that it does not name.
+
+Trace's own names come first: no package takes one of them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from trace_platform.domain.alike import meant
 from trace_platform.domain.errors import InvalidConfig
+from trace_platform.operators.own.installed import installed, load_installed
 
 if TYPE_CHECKING:
     from trace_platform.operators.contract import Operator
@@ -26,9 +30,20 @@ OPERATORS: dict[str, str] = {
 }
 
 
+def is_known(name: str) -> bool:
+    return name in OPERATORS or name in installed()
+
+
 def load(name: str) -> type[Operator]:
     if name not in OPERATORS:
-        hint = meant(name, OPERATORS) or f"there are {', '.join(sorted(OPERATORS))}"
-        raise InvalidConfig(f"there is no operator {name!r}", hint=hint)
+        if name in installed():
+            return load_installed(name)
+        raise unknown(name)
     module, _, attribute = OPERATORS[name].rpartition(".")
     return cast("type[Operator]", getattr(importlib.import_module(module), attribute))
+
+
+def unknown(name: str) -> InvalidConfig:
+    known = OPERATORS.keys() | installed().keys()
+    hint = meant(name, known) or f"there are {', '.join(sorted(known))}"
+    return InvalidConfig(f"there is no operator {name!r}", hint=hint)

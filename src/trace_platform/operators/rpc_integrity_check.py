@@ -24,7 +24,7 @@ from trace_platform.data.database import DataDatabase
 from trace_platform.data.incidents import database_now
 from trace_platform.domain.errors import (
     MalformedBlock,
-    ProvidersDisagree,
+    NodeContradictsItself,
     RpcUnreachable,
     TraceError,
     WrongChain,
@@ -81,6 +81,7 @@ class RpcIntegrityCheck:
     output_names: ClassVar[tuple[str, ...] | None] = ("checks",)
     accepts: ClassVar[Accepts] = ANYTHING_OR_A_SOURCE
     emits: ClassVar[Updates | None] = None
+    has_rows: ClassVar[bool] = False
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config
@@ -217,7 +218,7 @@ class _Rounds:
         for member in asked:
             try:
                 answers[member] = self._answer(member, block)
-            except (ProvidersDisagree, MalformedBlock) as error:
+            except (NodeContradictsItself, MalformedBlock) as error:
                 code = "rpc_contradicts_itself"
                 problems.append(Problem(member.name, code, block, f"{member.name}: {error}"))
             except RpcUnreachable as error:
@@ -234,7 +235,7 @@ class _Rounds:
         rows = member.rows(block)
         by_filter = member.logs_by_filter(_hash(rows))
         if by_filter != logs_of(rows["logs"]):
-            raise ProvidersDisagree(
+            raise NodeContradictsItself(
                 f"eth_getLogs has {len(by_filter)} logs for block {block}, its receipts have "
                 f"{rows['logs'].num_rows}, and they are not the same"
             )

@@ -73,7 +73,7 @@ class Member:
         return self._chain.finalized(depth)
 
     def rows(self, block: int) -> Rows:
-        """Raise ProvidersDisagree or MalformedBlock for what cannot be true."""
+        """Raise NodeContradictsItself or MalformedBlock for what cannot be true."""
         return self._chain.rows([BlockRange(block, block)])
 
     def logs_by_filter(self, block_hash: bytes) -> list[Log]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
+from trace_platform.domain.merge_ranges import merge_ranges
 from trace_platform.operators.contract import TaskContext
 from trace_platform.wire.task import TaskInput, TaskOutput
 
@@ -31,6 +32,11 @@ def block_ranges(task: TaskContext) -> list[BlockRange]:
             hint="feed it from a source or a range_splitter, whose events have start and end",
         )
     return found
+
+
+def merged_ranges(task: TaskContext) -> list[BlockRange]:
+    """The blocks of all updates that woke the task, as few ranges as they make."""
+    return [merged.span for merged in merge_ranges(block_ranges(task))]
 
 
 def inputs(task: TaskContext, index: int) -> list[TaskInput]:

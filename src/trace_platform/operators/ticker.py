@@ -33,6 +33,7 @@ class Ticker:
     output_names: ClassVar[tuple[str, ...] | None] = ("ticks",)
     accepts: ClassVar[Accepts] = ONLY_A_SOURCE
     emits: ClassVar[Updates | None] = TICK
+    has_rows: ClassVar[bool] = False
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config

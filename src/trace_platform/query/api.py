@@ -15,12 +15,19 @@ import structlog
 from fastapi import FastAPI, Path, Query, Request, Response
 
 from trace_platform.domain.errors import Unauthenticated
-from trace_platform.drivers.authenticate import CALLER, OPEN, Guard, bearer, guard_routes
+from trace_platform.drivers.authenticate import (
+    CALLER,
+    OPEN,
+    Guard,
+    bearer,
+    capability,
+    guard_routes,
+)
 from trace_platform.query import metrics
 from trace_platform.query.callers import Allowance, Caller, FindUser
 from trace_platform.query.service import QueryService
 from trace_platform.query.spool import Spool
-from trace_platform.wire import problem
+from trace_platform.wire import problem, secret_schemes
 from trace_platform.wire.query import (
     DATASETS_HEADER,
     ELAPSED_HEADER,
@@ -69,6 +76,7 @@ def create_app(
 
     app = FastAPI(title="Trace query", docs_url=None, redoc_url=None, lifespan=lifespan)
     problem.install(app)
+    secret_schemes.install(app)
     guard_routes(app)
 
     async def find_caller(request: Request) -> Caller:
@@ -82,14 +90,15 @@ def create_app(
     fetching = asyncio.Lock()
 
     async def read_token(request: Request) -> Caller:
-        token = bearer(request)
+        token = capability(request)
         if tokens.knows(token):
             return allowance.task(tokens.read(token))
         # Its key may be fetched: in a thread, and in one only, whatever strangers name.
         async with fetching:
             return allowance.task(await asyncio.to_thread(tokens.read, token))
 
-    user, task = Guard(check=find_caller), Guard(check=read_token)
+    user = Guard(check=find_caller, opened_by="user")
+    task = Guard(check=read_token, opened_by="task")
 
     @app.get("/healthz", dependencies=[OPEN])
     async def healthz() -> dict[str, str]:

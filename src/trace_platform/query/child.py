@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from trace_platform.query import confine
+from trace_platform.confinement import confine
 from trace_platform.query.messages import (
     HEADER_BYTES,
     Done,

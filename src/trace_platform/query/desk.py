@@ -7,11 +7,10 @@ from typing import Literal
 
 import duckdb
 
+from trace_platform.confinement import confine
 from trace_platform.domain.errors import InternalError, InvalidQuery, QueryTooLarge, TraceError
-from trace_platform.query import confine, gate
 from trace_platform.query.engine import Engine, lock, open_database
 from trace_platform.query.explain import Explained
-from trace_platform.query.functions import allowed_functions
 from trace_platform.query.messages import (
     Check,
     Checked,
@@ -26,6 +25,9 @@ from trace_platform.query.messages import (
 )
 from trace_platform.query.results import Send
 from trace_platform.query.scan_plan import DISABLED_OPTIMIZERS, plan
+from trace_platform.sql import catalog, gate
+from trace_platform.sql.functions import allowed_functions
+from trace_platform.sql.meaning import understood
 
 _WARM_UP = "SELECT now(), 1.5::DECIMAL(3, 1)"
 # A word that may be a name or not: the list of those is read once.
@@ -41,8 +43,8 @@ class Desk:
     def __init__(self, setup: Setup, send: Send) -> None:
         self._limits, self._scratch = setup.limits, setup.scratch
         self._send = send
-        self._engine = Engine(setup.limits, setup.scratch)
         self._parser = open_parser(setup)
+        self._engine = Engine(setup.limits, setup.scratch, self._parser)
         self._statement: gate.Statement | None = None
 
     def warm(self) -> None:
@@ -83,7 +85,7 @@ class Desk:
     def _check(self, request: Check) -> Checked:
         self._statement = None
         self._statement = gate.check(self._parser, request.sql)
-        return Checked(list(self._statement.references))
+        return Checked(list(self._statement.references), self._statement.reads_catalog)
 
     def _plan(self, request: Plan) -> Planned:
         statement = self._checked()
@@ -91,6 +93,9 @@ class Desk:
             request.relations, self._limits, self._limits.timeout_s, self._scratch
         )
         with explained.errors_of(statement):
+            statement = understood(
+                self._parser, statement, {each.view: each.columns for each in request.relations}
+            )
             return Planned(plan(self._parser, statement, request.relations, explained))
 
     def _run(self, request: Run) -> Done:
@@ -108,4 +113,5 @@ def open_parser(setup: Setup) -> duckdb.DuckDBPyConnection:
     connection = open_database(setup.limits, os.path.join(setup.scratch, "planned"))
     connection.execute(f"SET disabled_optimizers = '{','.join(DISABLED_OPTIMIZERS)}'")
     lock(connection, [])
+    catalog.add(connection, [])
     return connection

@@ -21,9 +21,14 @@ from trace_platform.domain.errors import Unavailable
 from trace_platform.query import relation as views
 from trace_platform.query import results
 from trace_platform.query.explain import Explained
-from trace_platform.query.gate import Statement
-from trace_platform.query.messages import Column, Done, Limits, Relation, Run
-from trace_platform.query.sql_text import listed
+from trace_platform.query.explained_plan import planned
+from trace_platform.query.marked import marked
+from trace_platform.query.messages import Done, Limits, Relation, Run
+from trace_platform.sql import catalog, database
+from trace_platform.sql.gate import Statement
+from trace_platform.sql.meaning import understood
+from trace_platform.sql.relations import Column
+from trace_platform.sql.sql_text import listed, quoted
 
 _SPILLED = "spilled"
 
@@ -31,7 +36,12 @@ _SPILLED = "spilled"
 class Engine:
     """Runs one statement at a time, each in a database of its own."""
 
-    def __init__(self, limits: Limits, scratch: str) -> None:
+    def __init__(
+        self, limits: Limits, scratch: str, binder: duckdb.DuckDBPyConnection | None = None
+    ) -> None:
+        """`binder` is a database without relations, in which a statement is bound to learn what its
+        values mean; without one they are what DuckDB takes them for."""
+        self._binder = binder
         self._limits = limits
         self._scratch = Path(scratch)
         self._spare: duckdb.DuckDBPyConnection | None = None
@@ -57,6 +67,15 @@ class Engine:
         with explained.errors_of(statement):
             set_timeout(connection, run.timeout_s)
             masked = lock(connection, run.relations)
+            if statement.reads_catalog:
+                catalog.add(connection, run.catalog)
+            if self._binder is not None:
+                columns = _columns(connection, run.relations)
+                statement = understood(self._binder, statement, columns)
+            if statement.explaining is not None:
+                statement = planned(connection, statement, run.relations, explained)
+            elif statement.describes is not None:
+                statement = marked(statement, masked[statement.describes])
             done = results.send_result(connection, statement.sql, run, self._limits, send)
         return msgspec.structs.replace(done, masked=masked)
 
@@ -70,23 +89,7 @@ class Engine:
 
 
 def open_database(limits: Limits, spill: str) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "allow_community_extensions": False,
-            "allow_unsigned_extensions": False,
-            "allow_persistent_secrets": False,
-            "python_enable_replacements": False,
-            "memory_limit": f"{limits.memory_mb}MiB",
-            "threads": limits.threads,
-            "temp_directory": spill,
-            # Where in the statement, and what was meant: in words of their own, not in the text.
-            "errors_as_json": True,
-        },
-    )
-    connection.execute("SET TimeZone = 'UTC'")
+    connection = database.open_database(limits.memory_mb, limits.threads, spill)
     # A statement is bound several times on its way, and its files never change.
     connection.execute("SET parquet_metadata_cache = true")
     # Not above: DuckDB shows the limit then, but does not keep to it.
@@ -123,8 +126,20 @@ def _create_view(connection: duckdb.DuckDBPyConnection, relation: Relation) -> l
     return views.masked_columns(relation, columns)
 
 
+def _columns(
+    connection: duckdb.DuckDBPyConnection, relations: Sequence[Relation]
+) -> dict[str, Sequence[Column]]:
+    return {
+        each.view: each.columns or _described(connection, quoted(each.view)) for each in relations
+    }
+
+
 def _columns_of_files(connection: duckdb.DuckDBPyConnection, relation: Relation) -> list[Column]:
-    described = connection.execute(f"DESCRIBE SELECT * FROM {views.cold_files(relation)}")
+    return _described(connection, views.cold_files(relation))
+
+
+def _described(connection: duckdb.DuckDBPyConnection, rows: str) -> list[Column]:
+    described = connection.execute(f"DESCRIBE SELECT * FROM {rows}")
     return [Column(str(name), str(kind)) for name, kind, *_ in described.fetchall()]
 
 

@@ -4,7 +4,6 @@ rows lie or what the views are made of."""
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from trace_platform.domain.alike import alike, did_you_mean
 from trace_platform.domain.errors import (
     DiskFull,
     InvalidQuery,
@@ -21,22 +19,12 @@ from trace_platform.domain.errors import (
     TraceError,
     Unavailable,
 )
-from trace_platform.query.gate import Statement
 from trace_platform.query.messages import Limits, Relation
 from trace_platform.query.timed_out import timed_out
-
-# The statement stands in a subquery, on lines of its own; both beginnings have one length.
-DESCRIBE_FROM = "DESCRIBE FROM (\n"
-FROM = "         FROM (\n"
+from trace_platform.sql import mistakes
+from trace_platform.sql.gate import Statement
 
 _EXPORT_HINT = "or let a job with the query_export operator write the result"
-_KIND = re.compile(r"(?s)([A-Za-z ]+?) Error: (.*)")
-_CANDIDATES = re.compile(r"\s*Candidate (?:bindings|tables): (.+)")
-_NAME = re.compile(r'"((?:[^"]|"")+)"')
-# As Arrow and Parquet carry the integers of 128 bits (result_columns.py).
-_TOO_WIDE = "to DECIMAL(38,0)"
-_WIDE_HINT = "Arrow and Parquet have 38 digits: cast it to VARCHAR, or ask for JSON or CSV"
-_SHOWN_CHARS = 2_000
 
 
 class Explained:
@@ -59,7 +47,7 @@ class Explained:
             raise self.explain(str(error), statement) from None
 
     def explain(self, said: str, statement: Statement) -> TraceError:
-        kind, facts = _read(said)
+        kind, facts = mistakes.read(said)
         match kind.lower():
             case "interrupt":
                 return timed_out(self._timeout_s)
@@ -79,14 +67,7 @@ class Explained:
         return self.refusal(kind, facts, statement)
 
     def refusal(self, kind: str, facts: dict[str, Any], statement: Statement) -> InvalidQuery:
-        """`facts` are those that DuckDB gives with `errors_as_json`."""
-        said = str(facts["exception_message"]).strip()
-        message, suggestions = self._without_names(_CANDIDATES.sub("", said)), _suggestions(said)
-        return InvalidQuery(
-            f"{kind} Error: {message}"[:_SHOWN_CHARS],
-            hint=did_you_mean(suggestions[:3]) or (_WIDE_HINT if _TOO_WIDE in said else None),
-            **_some(suggestions=suggestions, **_place(facts, statement)),
-        )
+        return mistakes.refusal(kind, facts, statement, self.without_names)
 
     def _out_of_memory(self) -> QueryTooLarge:
         memory_mb, spill_mb = self._limits.memory_mb, self._limits.spill_mb
@@ -118,46 +99,9 @@ class Explained:
             hint="`trace datasets verify NAME` finds it, and --invalidate has it made anew",
         )
 
-    def _without_names(self, text: str) -> str:
+    def without_names(self, text: str) -> str:
         for each in self._relations:
             for path in (*each.files, *([each.hot] if each.hot else [])):
                 text = text.replace(path, each.view)
         text = text.replace(self._scratch, "scratch")
         return re.sub(r"\bhot_[0-9a-f]{32}\b", "rows", text)
-
-
-def _read(said: str) -> tuple[str, dict[str, Any]]:
-    """The kind of error and what DuckDB tells about it."""
-    match = _KIND.fullmatch(said)
-    kind, told = (match[1], match[2]) if match else (None, said)
-    with contextlib.suppress(ValueError):
-        facts = json.loads(told)
-        if isinstance(facts, dict) and "exception_message" in facts:
-            return kind or str(facts.get("exception_type")), facts
-    return kind or "Internal", {"exception_message": told}
-
-
-def _some(**facts: Any) -> dict[str, Any]:
-    return {name: value for name, value in facts.items() if value}
-
-
-def _suggestions(said: str) -> list[str]:
-    """Of DuckDB's candidates those that are like the name before them, the last one."""
-    found = _CANDIDATES.search(said)
-    named = _NAME.findall(said[: found.start()]) if found else []
-    if not found or not named:
-        return []
-    wanted = named[-1].lower()
-    return [
-        each for each in _NAME.findall(found[1]) if alike(wanted, [each.lower().rpartition(".")[2]])
-    ]
-
-
-def _place(facts: dict[str, Any], statement: Statement) -> dict[str, int]:
-    """Line and column, where the error is one of the statement's own text."""
-    position = str(facts.get("position", ""))
-    at = int(position) - len(FROM) if position.isdigit() else -1
-    if not 0 <= at < len(statement.sql.encode()):
-        return {}
-    line, column = statement.place(at)
-    return {"line": line, "column": column}

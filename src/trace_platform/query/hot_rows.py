@@ -18,10 +18,10 @@ from trace_platform.data.hot_reader import ReadTable, tables_in
 from trace_platform.data.hot_rows import BLOCK, table_name
 from trace_platform.data.kept_connections import KeptConnections
 from trace_platform.domain.errors import InternalError, QueryCanceled, QueryTooLarge
-from trace_platform.query import messages
 from trace_platform.query.disk_full import disk_full
 from trace_platform.query.hot_filters import conditions
 from trace_platform.query.messages import Scan
+from trace_platform.sql import relations
 
 # As a statement sees them. A numeric is text: it may be larger than any number of DuckDB's.
 _DUCKDB = {
@@ -56,11 +56,11 @@ class HotTables:
         self._reading = threading.Lock()
         self._stopped = False
 
-    def columns(self, version: UUID) -> list[messages.Column]:
+    def columns(self, version: UUID) -> list[relations.Column]:
         """Empty: the generation has no table."""
         found = self._tables.get(version)
         known = found.columns if found else []
-        return [messages.Column(each["name"], _DUCKDB[each["type"]]) for each in known]
+        return [relations.Column(each["name"], _DUCKDB[each["type"]]) for each in known]
 
     def seam(self, version: UUID) -> int | None:
         """The first block that the table answers for. None: it is empty, or there is none."""

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from trace_platform.sql.relations import Column, Described, Reference
+
 HEADER_BYTES = 5
 MESSAGE, CHUNK = b"M", b"C"
 # Of a chunk, about.
@@ -46,31 +48,16 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     scratch: str
 
 
-class Column(msgspec.Struct, frozen=True):
-    name: str
-    type: str
-
-
 class Check(msgspec.Struct, frozen=True, tag="check"):
     """Is this one SELECT that says nothing forbidden, and what does it read?"""
 
     sql: str
 
 
-class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    """A relation of the statement. `view` is what it has to be called when the statement runs."""
-
-    view: str
-    name: str
-    version: str | None = None
-    at: str | None = None
-    # Where it is named first, for an error.
-    line: int | None = None
-    column: int | None = None
-
-
 class Checked(msgspec.Struct, frozen=True, tag="checked"):
     references: list[Reference]
+    # It reads the catalog: `Run.catalog` has to say what is in it.
+    reads_catalog: bool = False
 
 
 class Relation(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +115,8 @@ class Run(msgspec.Struct, frozen=True, tag="run", kw_only=True):
     """Run the checked statement over these."""
 
     relations: list[Relation]
+    # Of a statement that reads the catalog.
+    catalog: list[Described] = []
     format: Literal["json", "arrow", "csv", "parquet"] = "json"
     # None: all rows.
     limit: int | None = None

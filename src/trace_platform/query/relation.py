@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from trace_platform.query.messages import Column, Relation
-from trace_platform.query.sql_text import listed, quoted, text
+from trace_platform.query.messages import Relation
 from trace_platform.query.where_sql import to_condition
+from trace_platform.sql.relations import Column
+from trace_platform.sql.sql_text import listed, quoted, text
 
 BLOCK = "block_number"
 _MASK = "***"

@@ -18,7 +18,7 @@ from trace_platform.domain.errors import (
 from trace_platform.domain.moment import moment_or_id
 from trace_platform.query.callers import Caller
 from trace_platform.query.dispatcher_client import DispatcherClient
-from trace_platform.query.messages import Reference
+from trace_platform.sql.relations import Reference
 from trace_platform.wire.query import MAX_DATASETS, DatasetRef, ResolvedDataset, UsedDataset
 from trace_platform.wire.task_token import GrantedDataset
 
@@ -71,13 +71,13 @@ async def resolve(
     if not references:
         return []
     if caller.grants is not None:
-        return await _granted(references, caller.grants, at, dispatcher)
+        return await _granted(references, caller, caller.grants, at, dispatcher)
     refs = [_published(each, at) for each in references]
     try:
         found = await dispatcher.resolve(refs)
     except UnknownDataset as error:
         _refuse_unknown(error, references)
-    return [_for_user(*each, caller) for each in zip(references, found, strict=True)]
+    return [_for_caller(*each, caller) for each in zip(references, found, strict=True)]
 
 
 async def with_files_of_now(
@@ -104,7 +104,7 @@ def _published(reference: Reference, at: str | None) -> DatasetRef:
     return DatasetRef(name=reference.name, version=reference.version, at=moment)
 
 
-def _for_user(reference: Reference, dataset: ResolvedDataset, caller: Caller) -> Resolved:
+def _for_caller(reference: Reference, dataset: ResolvedDataset, caller: Caller) -> Resolved:
     if caller.sees(dataset):
         return Resolved(reference, dataset)
     if dataset.pii_missing:
@@ -125,6 +125,7 @@ def _refuse_unmasked(reference: Reference, dataset: ResolvedDataset) -> NoReturn
 
 async def _granted(
     references: Sequence[Reference],
+    caller: Caller,
     grants: Sequence[GrantedDataset],
     at: str | None,
     dispatcher: DispatcherClient,
@@ -144,11 +145,11 @@ async def _granted(
             "a task reads the versions that its token grants",
             hint="name the datasets without a version",
         )
-    return [_for_task(each, by_name) for each in references]
+    return [_for_task(each, by_name, caller) for each in references]
 
 
 def _for_task(
-    reference: Reference, by_name: dict[str, tuple[GrantedDataset, ResolvedDataset]]
+    reference: Reference, by_name: dict[str, tuple[GrantedDataset, ResolvedDataset]], caller: Caller
 ) -> Resolved:
     if reference.name not in by_name:
         raise InvalidQuery(
@@ -158,7 +159,8 @@ def _for_task(
         )
     grant, dataset = by_name[reference.name]
     files = None if grant.whole else tuple(grant.files)
-    return Resolved(reference, dataset, where=grant.filter or None, granted_files=files)
+    shown = _for_caller(reference, dataset, caller)
+    return replace(shown, where=grant.filter or None, granted_files=files)
 
 
 def _refuse_unknown(error: UnknownDataset, references: Sequence[Reference]) -> NoReturn:

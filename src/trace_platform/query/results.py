@@ -14,10 +14,12 @@ from duckdb.sqltypes import DuckDBPyType
 
 from trace_platform.domain.errors import QueryTooLarge
 from trace_platform.drivers.parquet_writer import open_writer
-from trace_platform.query import result_columns, rows
-from trace_platform.query.explain import DESCRIBE_FROM, FROM
-from trace_platform.query.messages import CHUNK_BYTES, Column, Done, Limits, Run
-from trace_platform.query.sql_text import quoted
+from trace_platform.query import rows
+from trace_platform.query.messages import CHUNK_BYTES, Done, Limits, Run
+from trace_platform.sql import result_columns
+from trace_platform.sql.mistakes import DESCRIBE_FROM, FROM
+from trace_platform.sql.relations import Column
+from trace_platform.sql.sql_text import quoted, without_semicolon
 
 Send = Callable[[bytes], None]
 
@@ -53,19 +55,6 @@ def send_result(
         write = _send_arrow if run.format == "arrow" else _send_parquet
         write(_batches(reader, cut), reader.schema, send)
     return Done(columns=columns, row_count=cut.count, truncated=cut.truncated)
-
-
-def without_semicolon(sql: str) -> str:
-    """So that the statement can stand in another one. Every other byte stays where it is."""
-    written = bytearray(sql.encode())
-    tokens = duckdb.tokenize(sql)
-    for ordered in (tokens, reversed(tokens)):
-        for offset, kind in ordered:
-            if kind == duckdb.token_type.operator and written[offset] == ord(";"):
-                written[offset] = ord(" ")
-            elif kind != duckdb.token_type.comment:
-                break
-    return written.decode()
 
 
 def _describe(connection: duckdb.DuckDBPyConnection, sql: str) -> list[Column]:
@@ -130,7 +119,7 @@ def _send_json(
         if size > page_bytes:
             raise QueryTooLarge(
                 f"a page of the result is larger than {page_bytes >> 20} MiB",
-                hint="ask for fewer page_rows or columns, or for another format",
+                hint="ask for fewer columns, for shorter pages (page_rows), or for another format",
                 page_bytes=page_bytes,
             )
         if count == page_rows:

@@ -7,7 +7,6 @@ nested, or a double that JSON has no number for.
 from __future__ import annotations
 
 import csv
-import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import msgspec
 Row = Sequence[Any]
 
 _INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1
+_CRLF = "\r\n"
 _encoder = msgspec.json.Encoder()
 
 
@@ -39,10 +39,23 @@ def to_json(rows: Sequence[Row], special: Special) -> bytes:
 
 
 def to_csv(rows: Sequence[Row], special: Special) -> bytes:
-    """As in RFC 4180. Null is empty."""
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\r\n").writerows(_converted(rows, special.nested, _json_text))
-    return text.getvalue().encode()
+    """As in RFC 4180, but for the ends of lines: those of every tool that would read it. Null is
+    empty."""
+    lines = _Lines()
+    # A writer puts what its own line ends are made of in quotes: so a carriage return is, too.
+    writer = csv.writer(lines, lineterminator=_CRLF)
+    writer.writerows(_converted(rows, special.nested, _json_text))
+    return "".join(lines.written).encode()
+
+
+class _Lines:
+    """Takes a line at a time, as a csv writer has them."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def write(self, line: str) -> None:
+        self.written.append(line.removesuffix(_CRLF) + "\n")
 
 
 def plain(value: Any) -> Any:

@@ -23,11 +23,13 @@ from trace_platform.domain.file_ranges import held_by, uncovered
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.query.callers import Caller
 from trace_platform.query.children import Child
+from trace_platform.query.described import described
 from trace_platform.query.dispatcher_client import DispatcherClient
 from trace_platform.query.hot_rows import HotTables, open_tables
-from trace_platform.query.messages import Column, Done, Plan, Relation, Run, Scan
+from trace_platform.query.messages import Done, Plan, Relation, Run, Scan
 from trace_platform.query.resolve import Resolved, no_data, resolve, with_files_of_now
 from trace_platform.query.spool import Spool
+from trace_platform.sql.relations import Column, Described
 from trace_platform.wire.query import DEFAULT_ROWS, QueryRequest
 
 _LEAVE_S = 1.0
@@ -49,28 +51,39 @@ class Sources:
     left_behind: set[Future[None]] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """What a statement reads."""
+
+    relations: list[Resolved] = field(default_factory=list)
+    catalog: list[Described] = field(default_factory=list)
+
+
 async def resolved(
     child: Child, request: QueryRequest, caller: Caller, sources: Sources
-) -> list[Resolved]:
-    """What the statement reads. Raise InvalidQuery when it is refused."""
+) -> Readable:
+    """Raise InvalidQuery when the statement is refused."""
     checked = await child.check(request.sql)
-    return await resolve(checked.references, caller, request.at, sources.dispatcher)
+    relations = await resolve(checked.references, caller, request.at, sources.dispatcher)
+    catalog = await described(caller, sources.dispatcher) if checked.reads_catalog else []
+    return Readable(relations, catalog)
 
 
 async def run_query(
     child: Child,
     request: QueryRequest,
     caller: Caller,
-    relations: list[Resolved],
+    read: Readable,
     sources: Sources,
     spool: Spool,
 ) -> Done:
     """Run what `resolved` checked. Raise QueryTooLarge when time, memory or size do not suffice."""
     give_up = time.monotonic() + caller.timeout_s
-    async with _readable(child, relations, sources) as given:
+    async with _brought_in(child, read.relations, sources) as given:
         limit = request.limit or (DEFAULT_ROWS if request.format == "json" else None)
         asked = Run(
             relations=given,
+            catalog=read.catalog,
             format=request.format,
             limit=limit,
             page_rows=request.page_rows,
@@ -80,7 +93,7 @@ async def run_query(
 
 
 @contextlib.asynccontextmanager
-async def _readable(
+async def _brought_in(
     child: Child, relations: list[Resolved], sources: Sources
 ) -> AsyncIterator[list[Relation]]:
     """The relations as the child reads them; hot rows are there until the block ends."""
@@ -153,7 +166,7 @@ async def _opened(
 
 
 def _no_answer() -> Unavailable:
-    return Unavailable("Postgres data does not answer", hint="see `trace status`")
+    return Unavailable("Postgres data does not answer", hint="see `trace status`", outage=True)
 
 
 async def _left(opened: AbstractContextManager[HotTables], entering: Future[HotTables]) -> None:

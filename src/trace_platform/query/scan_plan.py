@@ -15,11 +15,12 @@ from typing import Any, Literal
 import duckdb
 
 from trace_platform.query import relation as views
-from trace_platform.query.explain import FROM, Explained
-from trace_platform.query.gate import Statement
-from trace_platform.query.messages import Column, Filter, Relation, Scan
-from trace_platform.query.results import without_semicolon
-from trace_platform.query.sql_text import quoted
+from trace_platform.query.explain import Explained
+from trace_platform.query.messages import Filter, Relation, Scan
+from trace_platform.sql.gate import Statement
+from trace_platform.sql.mistakes import FROM
+from trace_platform.sql.relations import Column
+from trace_platform.sql.sql_text import quoted, without_semicolon
 
 # They replace a scan by two, or plan what cannot be written as JSON; or they know what no row of a
 # stand-in fulfils, such as a text that is longer than all of its texts.

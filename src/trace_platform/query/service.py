@@ -115,10 +115,9 @@ class QueryService:
     async def _run_as(self, caller: Caller, asked: _Asked, spool: Spool, grace_s: float) -> Done:
         # The time of the query: it does not count how long another's child takes to be replaced.
         async with self.pool.borrowed() as child, self._deadline(caller.timeout_s, grace_s):
-            asked.relations = await resolved(child, asked.request, caller, self.sources)
-            done = await run_query(
-                child, asked.request, caller, asked.relations, self.sources, spool
-            )
+            read = await resolved(child, asked.request, caller, self.sources)
+            asked.relations = read.relations
+            done = await run_query(child, asked.request, caller, read, self.sources, spool)
             asked.masked = done.masked
             return done
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from trace_platform.query.sql_text import quoted, text
+from trace_platform.sql.sql_text import quoted, text
 from trace_platform.wire.fitted_where import Limits, check_kind, fitted, from_hex, possible
 from trace_platform.wire.where import Bound, Comparison, OneOf
 

@@ -10,7 +10,14 @@ from typing import Any
 import msgspec
 
 from trace_platform.rpc.calls import Question, id_value
-from trace_platform.wire.rpc_codes import LIMITS, METHOD_MISSING, PRUNED, REVERTED, TOO_LARGES
+from trace_platform.wire.rpc_codes import (
+    LIMITS,
+    METHOD_MISSING,
+    NOT_THERE_WORDS,
+    PRUNED,
+    REVERTED,
+    TOO_LARGES,
+)
 
 # Below this an answer is always read.
 SMALL_BYTES = 64 << 10
@@ -22,11 +29,6 @@ _PRUNED_WORDS = re.compile(
     r"resource not found|missing trie node|\barchiv(e|al)\b|\bpruned\b|\bpruning\b"
     r"|\b(history|historical|state|old data)\b.*\b(unavailable|not available|not found)"
     r"|distance to target block exceeds",
-    re.I,
-)
-_MISSING_WORDS = re.compile(
-    r"(header|block|transaction|receipts?) (was )?not found|unknown block"
-    r"|could not find block|after last accepted block|request timed out",
     re.I,
 )
 
@@ -56,7 +58,7 @@ class Fault(msgspec.Struct, gc=False):
     @property
     def is_missing(self) -> bool:
         """Another provider may answer."""
-        return self.is_missing_method or self.is_pruned or self._says(_MISSING_WORDS)
+        return self.is_missing_method or self.is_pruned or self._says(NOT_THERE_WORDS)
 
     def _says(self, words: re.Pattern[str]) -> bool:
         # The text of a revert is a contract's own.

@@ -14,7 +14,7 @@ from trace_platform.rpc.pool import Pool
 from trace_platform.rpc.pools_app import PoolsApp
 from trace_platform.rpc.provider import Provider
 from trace_platform.rpc.relay import Relay
-from trace_platform.wire import problem
+from trace_platform.wire import problem, secret_schemes
 from trace_platform.wire.headers import AUTHORIZATION
 from trace_platform.wire.rpc import PoolList, PoolStatus, ProviderStatus
 
@@ -35,6 +35,7 @@ def create_app(
 
     app = FastAPI(title="Trace RPC egress", docs_url=None, redoc_url=None, lifespan=lifespan)
     problem.install(app)
+    secret_schemes.install(app)
     guard_routes(app)
     user = require(lambda: (user_token,), AUTHORIZATION)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from urllib.parse import quote
 
+from trace_platform.domain.private_url import is_private
 from trace_platform.drivers.node_url import parse_url, scrubbed, secrets_in, shown
 
 DEFAULT_CONCURRENCY = 32
@@ -36,6 +37,12 @@ class ProviderConfig:
     @property
     def bearer(self) -> str | None:
         return None if self.key is None or _PLACE in self.url else self.key
+
+    @property
+    def shows_key(self) -> bool:
+        """Whether a key of it, or what may be one, goes to another machine without encryption."""
+        may_hold_one = self.key_name is not None or parse_url(self.url).username is not None
+        return may_hold_one and not is_private(self.url)
 
     @property
     def endpoint(self) -> str:

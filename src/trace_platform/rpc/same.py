@@ -60,8 +60,14 @@ def _one_signature(transaction: dict[str, Any]) -> None:
         transaction["yParity"] = v if parity is None else parity
 
 
+def _one_creation(receipt: dict[str, Any]) -> None:
+    """Of one that failed not all nodes say where it would have been."""
+    if receipt.get("status") == 0:
+        receipt.pop("contractAddress", None)
+
+
 _LOG = _shape(Log)
-_RECEIPT = _shape(ProvableReceipt, logs=_LOG)
+_RECEIPT = replace(_shape(ProvableReceipt, logs=_LOG), tidy=_one_creation)
 _TRANSACTION = replace(
     _shape(
         SignedTransaction,

@@ -24,6 +24,12 @@ async def upstream(tx: Tx, generation_id: UUID) -> list[Row]:
     return rows
 
 
+async def alive_of_dag(tx: Tx, org_id: UUID, dag_name: str) -> list[UUID]:
+    """Those that have not ended, locked until the transaction ends."""
+    rows = await _sql.alive_of_dag(tx, org_id=org_id, dag_name=dag_name)
+    return [row["id"] for row in rows]
+
+
 async def each_s(tx: Tx, generation_id: UUID, event_ids: Sequence[int]) -> float | None:
     """How long a task of it takes, as far as the past tells."""
     found: float | None = await _sql.each_s(

@@ -101,6 +101,11 @@ UPDATE tasks
           AND (status IN ('Queued', 'Running') OR status = 'Failed' AND next_retry_at IS NOT NULL)
         ORDER BY id));
 
+-- name: alive_of_dag
+SELECT id FROM backfills
+ WHERE org_id = :org_id AND dag_name = :dag_name AND status IN ('Running', 'Paused')
+ ORDER BY id FOR UPDATE;
+
 -- name: listing
 SELECT b.id AS backfill_id, b.dag_name, b.job_name, b.range_start AS start, b.range_end AS "end",
        b.force, b.status, b.max_in_flight, b.created_at, b.ended_at, b.ended_because,

@@ -125,5 +125,16 @@ async def active_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> Row 
     return row
 
 
+async def deactivate(tx: Tx, org_id: UUID, dag_name: str) -> None:
+    """No version of the DAG is active any more."""
+    await _sql.deactivate(tx, org_id=org_id, dag_name=dag_name)
+
+
+async def overview(tx: Tx, org_id: UUID) -> list[Row]:
+    """Every DAG that ever had a version."""
+    rows: list[Row] = await _sql.overview(tx, org_id=org_id)
+    return rows
+
+
 async def active_names(tx: Tx, org_id: UUID) -> list[str]:
     return [row["dag_name"] for row in await _sql.active_dag_names(tx, org_id=org_id)]

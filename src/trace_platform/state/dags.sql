@@ -98,3 +98,32 @@ SELECT j.*
 
 -- name: active_dag_names
 SELECT dag_name FROM active_dags WHERE org_id = :org_id ORDER BY dag_name;
+
+-- name: deactivate!
+DELETE FROM active_dags WHERE org_id = :org_id AND dag_name = :dag_name;
+
+-- name: overview
+-- Every DAG that has a version: the one that is active or being built for the first time, or else the
+-- newest; how many jobs it has, and of these how many sources.
+SELECT d.dag_name, s.id AS dag_version, a.dag_version_id IS NOT NULL AS active, a.activated_at,
+       array_remove(array_agg(j.name ORDER BY j.created_at, j.name), NULL) AS job_names,
+       ARRAY(SELECT n.name FROM datasets n
+              WHERE n.org_id = :org_id AND n.dag_name = d.dag_name AND n.name IS NOT NULL
+              ORDER BY n.name) AS datasets,
+       count(j.id) AS jobs, count(j.id) FILTER (WHERE j.activation = 'source') AS sources,
+       count(j.id) FILTER (WHERE EXISTS (
+           SELECT FROM job_holds h WHERE h.org_id = j.org_id AND h.dag_name = j.dag_name
+              AND h.job_name = j.name AND h.cause = 'user')) AS paused
+  FROM (SELECT DISTINCT dag_name FROM dag_versions WHERE org_id = :org_id) d
+  LEFT JOIN active_dags a ON a.org_id = :org_id AND a.dag_name = d.dag_name
+  LEFT JOIN deploys b ON b.org_id = :org_id AND b.dag_name = d.dag_name AND b.status = 'Building'
+ CROSS JOIN LATERAL (
+       SELECT v.id FROM dag_versions v
+        WHERE v.org_id = :org_id AND v.dag_name = d.dag_name
+          AND (coalesce(a.dag_version_id, b.to_version) IS NULL
+               OR v.id = coalesce(a.dag_version_id, b.to_version))
+        ORDER BY v.created_at DESC, v.id LIMIT 1) s
+  LEFT JOIN dag_version_jobs v ON v.dag_version_id = s.id
+  LEFT JOIN jobs j ON j.id = v.job_id
+ GROUP BY d.dag_name, s.id, a.dag_version_id, a.activated_at
+ ORDER BY d.dag_name;

@@ -75,6 +75,12 @@ async def share(tx: Tx, org_id: UUID, dag_name: str, dag_version_id: UUID) -> No
     await _sql.share(tx, org_id=org_id, dag_name=dag_name, dag_version_id=dag_version_id)
 
 
+async def unpublish_all(tx: Tx, org_id: UUID, dag_name: str) -> None:
+    """The DAG's datasets lose their names, and its jobs write into none that several share."""
+    await publish_as(tx, org_id, dag_name, [])
+    await _sql.unshare(tx, org_id=org_id, dag_name=dag_name)
+
+
 async def names_taken(tx: Tx, org_id: UUID, dag_name: str, names: Sequence[str]) -> list[Row]:
     """Of these names, one that another DAG publishes or is about to, and which DAG."""
     rows: list[Row] = await _sql.names_taken(
@@ -112,12 +118,21 @@ async def lock_generations(tx: Tx, versions: Sequence[UUID]) -> tuple[dict[UUID,
     return {row["version"]: row for row in rows}, moment
 
 
-async def widen_columns(tx: Tx, known: Row, manifest: Manifest) -> None:
-    """The generation has the columns of all its commits; where one does not say them, its hash
-    has to be the one that is known. Raise IncompatibleSchema when it cannot have them."""
-    if known["schema_hash"] == manifest.schema_hash and (known["columns"] or not manifest.columns):
-        return
+async def declared(tx: Tx, versions: Sequence[UUID]) -> dict[UUID, list[Row]]:
+    """By version: under which name, and with which `schema` and `storage`, DAGs publish it."""
+    found: dict[UUID, list[Row]] = {}
+    for row in await _sql.declared(tx, versions=list(versions)):
+        found.setdefault(row["version"], []).append(row)
+    return found
+
+
+async def widen_columns(tx: Tx, known: Row, manifest: Manifest) -> list[ManifestColumn]:
+    """The generation has the columns of all its commits, which are returned; where one does not say
+    them, its hash has to be the one that is known. Raise IncompatibleSchema when it cannot have
+    them."""
     columns = [ManifestColumn.model_validate(each) for each in known["columns"] or ()]
+    if known["schema_hash"] == manifest.schema_hash and (columns or not manifest.columns):
+        return columns
     blind = not manifest.columns or (known["schema_hash"] is not None and not columns)
     if blind and known["schema_hash"] not in (None, manifest.schema_hash):
         raise incompatible(
@@ -132,6 +147,7 @@ async def widen_columns(tx: Tx, known: Row, manifest: Manifest) -> None:
             columns=Jsonb([column.model_dump() for column in merged]) if merged else None,
             schema_hash=manifest.schema_hash,
         )
+    return merged
 
 
 async def say_delivery_columns(tx: Tx, generation_ids: Sequence[UUID]) -> None:

@@ -43,13 +43,16 @@ RETURNING d.uuid, v.version;
 SELECT uuid, current_version FROM datasets WHERE uuid = ANY(:uuids);
 
 -- name: readers_by_name
--- Who of other DAGs reads one of these names.
+-- Who of other DAGs reads one of these names, or will once what is built takes over.
 SELECT DISTINCT e.dataset_name, j.dag_name, j.name AS job_name
-  FROM active_dags a
+  FROM (SELECT dag_name, dag_version_id FROM active_dags WHERE org_id = :org_id
+        UNION ALL
+        SELECT dag_name, to_version FROM deploys
+         WHERE org_id = :org_id AND status = 'Building') a (dag_name, dag_version_id)
   JOIN dag_version_jobs v ON v.dag_version_id = a.dag_version_id
   JOIN jobs j ON j.id = v.job_id
   JOIN input_edges e ON e.job_id = j.id
- WHERE a.org_id = :org_id AND a.dag_name <> :dag_name AND e.dataset_name = ANY(:names)
+ WHERE a.dag_name <> :dag_name AND e.dataset_name = ANY(:names)
  ORDER BY e.dataset_name, j.dag_name, j.name;
 
 -- name: names_of_dag
@@ -68,13 +71,16 @@ WITH generation AS (
 ), made AS (
     INSERT INTO datasets (org_id, dag_name, job_name, output_index, current_version)
     SELECT :org_id, :dag_name, '@' || :name, 0, gen_random_uuid() FROM generation
+        -- Its generation was purged while its DAG was removed.
+        ON CONFLICT (org_id, dag_name, job_name, output_index)
+        DO UPDATE SET current_version = excluded.current_version
     RETURNING uuid, current_version
 ), version AS (
     INSERT INTO dataset_versions (version, dataset_uuid, generation_id)
     SELECT m.current_version, m.uuid, g.id FROM made m, generation g
 )
 SELECT uuid FROM made
-UNION ALL
+UNION
 SELECT uuid FROM datasets
  WHERE org_id = :org_id AND dag_name = :dag_name AND job_name = '@' || :name AND output_index = 0;
 
@@ -103,6 +109,23 @@ SELECT n.name, coalesce(d.dag_name, b.dag_name) AS dag_name
 -- Commits to one generation take turns, so that what they check stays true until they write.
 SELECT version, columns, schema_hash FROM dataset_versions
  WHERE version = ANY(:versions) ORDER BY version FOR NO KEY UPDATE;
+
+-- name: declared
+-- Of these generations: what those versions of the DAG declare of them that are read or being built.
+SELECT v.version, p.name, p.metadata->'schema' AS schema, p.metadata->>'storage' AS storage
+  FROM dataset_versions v
+  JOIN datasets d ON d.uuid = v.dataset_uuid
+ CROSS JOIN LATERAL (
+       SELECT dag_version_id FROM active_dags WHERE org_id = d.org_id AND dag_name = d.dag_name
+        UNION
+       SELECT to_version FROM deploys
+        WHERE org_id = d.org_id AND dag_name = d.dag_name AND status = 'Building') u
+  JOIN dag_version_jobs j ON j.dag_version_id = u.dag_version_id AND j.generation_id = v.generation_id
+  JOIN dag_version_publishes p ON p.dag_version_id = u.dag_version_id
+                              AND p.dataset_uuid = v.dataset_uuid
+ WHERE v.version = ANY(:versions::uuid[])
+   AND (p.metadata ? 'schema' OR p.metadata ? 'storage')
+ ORDER BY v.version, p.name;
 
 -- name: moment$
 SELECT clock_timestamp();

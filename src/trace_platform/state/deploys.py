@@ -10,7 +10,7 @@ from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 
 _sql = load_queries(__file__)
 
-Kind = Literal["deploy", "rollback"]
+Kind = Literal["deploy", "rollback", "removal"]
 Ended = Literal["CutOver", "Failed", "Canceled"]
 
 
@@ -20,7 +20,7 @@ async def begin(
     dag_name: str,
     kind: Kind,
     from_version: UUID | None,
-    to_version: UUID,
+    to_version: UUID | None,
     status: Literal["Building", "CutOver"],
     building: Sequence[UUID],
 ) -> UUID:
@@ -81,6 +81,12 @@ async def version_before(tx: Tx, org_id: UUID, dag_name: str, version: UUID) -> 
 async def listing(tx: Tx, org_id: UUID, dag_name: str | None, limit: int) -> list[Row]:
     rows: list[Row] = await _sql.listing(tx, org_id=org_id, dag_name=dag_name, limit=limit)
     return rows
+
+
+async def newest_of_each(tx: Tx, org_id: UUID) -> dict[str, Row]:
+    """By DAG."""
+    rows = await _sql.newest_of_each(tx, org_id=org_id)
+    return {row["dag_name"]: row for row in rows}
 
 
 async def progress(tx: Tx, deploy: Row) -> list[Row]:

@@ -62,3 +62,6 @@ SELECT b.name AS job,
        coalesce(a.tasks, 0) AS tasks
   FROM built b LEFT JOIN alive a ON a.generation_id = b.generation_id
  ORDER BY b.name;
+
+-- name: newest_of_each
+SELECT DISTINCT ON (dag_name) * FROM deploys WHERE org_id = :org_id ORDER BY dag_name, id DESC;

@@ -134,7 +134,9 @@ WITH fresh AS (
                'dataset_version', due.dataset_version, 'cursor', due.cursor,
                'partition_key', due.partition_key, 'start', due.range_start,
                'end', due.range_end, 'invalidation', due.invalidation_id,
-               'changed_at', CASE WHEN due.only_announced THEN 0 ELSE due.position END,
+               -- None: it is to be done whatever was read before.
+               'changed_at', CASE WHEN due.redo THEN NULL WHEN due.only_announced THEN 0
+                                  ELSE due.position END,
                -- Of another DAG's dataset all that is owed takes the place of something.
                'replaces', nullif(due.replaces OR due.owed_to IS NOT NULL
                                   AND j.dag_name <> (SELECT d.dag_name FROM datasets d

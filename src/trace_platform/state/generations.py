@@ -141,6 +141,18 @@ async def supersede_tasks(tx: Tx, generation_ids: Sequence[UUID], said: str) -> 
     return ended
 
 
+async def open_tasks(tx: Tx, generation_ids: Sequence[UUID]) -> int:
+    """How many tasks of these have not ended."""
+    found: int = await _sql.open_tasks(tx, generation_ids=list(generation_ids))
+    return found
+
+
+async def readers_of_dag(tx: Tx, org_id: UUID, dag_name: str) -> list[Row]:
+    """Jobs of other DAGs that read a dataset of this one."""
+    rows: list[Row] = await _sql.readers_of_dag(tx, org_id=org_id, dag_name=dag_name)
+    return rows
+
+
 async def revive_tasks(tx: Tx, generation_ids: Sequence[UUID]) -> None:
     """What was superseded of these goes on; of those that were never built, also what failed."""
     await _sql.revive_tasks(tx, generation_ids=list(generation_ids))

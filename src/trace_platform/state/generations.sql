@@ -316,6 +316,19 @@ UPDATE tasks
    -- One that ended while this waited for its row has ended.
    AND (status IN ('Queued', 'Running') OR next_retry_at IS NOT NULL);
 
+-- name: open_tasks$
+SELECT count(*) FROM live_tasks WHERE generation_id::text = ANY(:generation_ids::text[]);
+
+-- name: readers_of_dag
+-- Jobs of other DAGs that read a dataset of this one, and as what.
+SELECT DISTINCT g.dag_name, g.job_name,
+       coalesce(d.name, d.dag_name || '.' || d.job_name || '.' || d.output_index) AS dataset
+  FROM (SELECT generation_id, dataset_uuid FROM subscriptions WHERE org_id = :org_id
+        UNION SELECT generation_id, dataset_uuid FROM reads WHERE org_id = :org_id) s
+  JOIN datasets d ON d.uuid = s.dataset_uuid AND d.dag_name = :dag_name
+  JOIN generations g ON g.id = s.generation_id AND g.dag_name <> d.dag_name
+ ORDER BY 1, 2, 3;
+
 -- name: revive_tasks!
 -- Their generation counts again: what had been superseded goes on. Of one that was never built, what
 -- failed gets another try.

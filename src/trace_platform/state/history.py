@@ -17,6 +17,7 @@ FORGET = (
     "workers",
     "queries",
     "pii_access",
+    "partitions",
 )
 
 

@@ -60,11 +60,12 @@ WITH old AS MATERIALIZED (
 DELETE FROM events e USING old WHERE e.id = old.id;
 
 -- name: forget_buffers!
+-- A batch that no sink has taken is all that there is of its rows: it stays, and so does its record.
 DELETE FROM buffer_publishes
  WHERE id IN (SELECT id FROM buffer_publishes
-               WHERE published_at < (SELECT clock_timestamp()
-                                            - make_interval(secs => :keep_days * 86400))
-               ORDER BY id LIMIT :limit);
+               WHERE taken_at < (SELECT clock_timestamp()
+                                        - make_interval(secs => :keep_days * 86400))
+               ORDER BY taken_at LIMIT :limit);
 
 -- name: forget_correlations!
 DELETE FROM correlations c USING (
@@ -121,3 +122,19 @@ SELECT count(*) FROM old;
 
 -- name: forget_pii_access$
 SELECT forget_pii_access(:keep_days::float8, :limit::integer);
+
+-- name: forget_partitions!
+-- Rows of files that are deleted. What they said, which moments cannot be read any more, is said by one
+-- moment for all from then on.
+WITH old AS MATERIALIZED (
+    SELECT id FROM partition_versions
+     WHERE files_deleted_at < (SELECT clock_timestamp() - make_interval(secs => :keep_days * 86400))
+     ORDER BY files_deleted_at LIMIT :limit FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM partition_versions p USING old WHERE p.id = old.id
+    RETURNING p.dataset_version, p.superseded_at
+)
+UPDATE dataset_versions v SET past_from = greatest(v.past_from, g.superseded_at)
+  FROM (SELECT dataset_version, max(superseded_at) AS superseded_at FROM gone
+         GROUP BY dataset_version) g
+ WHERE v.version = g.dataset_version;

@@ -23,7 +23,8 @@ DELETE FROM job_holds
 -- What waits of this job is announced again, as much as may run at once: a worker takes one task
 -- per wake-up.
 WITH ready AS (
-    SELECT t.id, t.runtime, (row_number() OVER (PARTITION BY t.runtime) - 1) / 500 AS chunk
+    SELECT t.id, t.runtime, j.activation = 'source' AS sources,
+           (row_number() OVER (PARTITION BY t.runtime) - 1) / 500 AS chunk
       FROM jobs j CROSS JOIN LATERAL (
            SELECT id, runtime FROM tasks
             WHERE job_id = j.id AND runtime = j.runtime
@@ -33,5 +34,6 @@ WITH ready AS (
      WHERE j.org_id = :org_id AND j.dag_name = :dag_name AND j.name = :job_name
 )
 INSERT INTO outbox (kind, payload)
-SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id))
-  FROM ready GROUP BY runtime, chunk;
+SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'sources', sources,
+                                     'task_ids', jsonb_agg(id))
+  FROM ready GROUP BY runtime, sources, chunk;

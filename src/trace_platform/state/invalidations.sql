@@ -21,14 +21,19 @@ SELECT * FROM data_invalidations WHERE id = :id;
 
 -- name: due
 -- All that is not routed of some datasets, the oldest first. What a producer has to make anew while
--- it is being rebuilt waits for the end of that. What follows from a task that is less urgent than
+-- it is being rebuilt waits for the end of that, and of a DAG that was removed until it is deployed
+-- again. What follows from a task that is less urgent than
 -- its job is no more urgent than it.
 WITH chosen AS MATERIALIZED (
     SELECT DISTINCT d.dataset_version FROM data_invalidations d
      WHERE d.routed_at IS NULL
        AND (d.remade OR NOT EXISTS (
             SELECT FROM dataset_versions v JOIN rebuilds r ON r.generation_id = v.generation_id
-             WHERE v.version = d.dataset_version))
+             WHERE v.version = d.dataset_version)
+            AND EXISTS (
+            SELECT FROM datasets s
+              JOIN active_dags a ON a.org_id = s.org_id AND a.dag_name = s.dag_name
+             WHERE s.uuid = d.dataset_uuid))
      LIMIT :datasets
 )
 SELECT d.id, d.org_id, d.dataset_uuid, d.dataset_version, d.partition_key, d.range_start,
@@ -41,7 +46,10 @@ SELECT d.id, d.org_id, d.dataset_uuid, d.dataset_version, d.partition_key, d.ran
  WHERE d.dataset_version = ANY(ARRAY(SELECT dataset_version FROM chosen)) AND d.routed_at IS NULL
    AND (d.remade OR NOT EXISTS (
         SELECT FROM dataset_versions v JOIN rebuilds r ON r.generation_id = v.generation_id
-         WHERE v.version = d.dataset_version))
+         WHERE v.version = d.dataset_version)
+        AND EXISTS (
+        SELECT FROM datasets s JOIN active_dags a ON a.org_id = s.org_id AND a.dag_name = s.dag_name
+         WHERE s.uuid = d.dataset_uuid))
  ORDER BY d.created_at, d.id;
 
 -- name: follow!

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from uuid import UUID
@@ -56,6 +56,12 @@ async def workers(tx: Tx) -> list[Row]:
     return rows
 
 
+async def tasks_named(tx: Tx, task_ids: Iterable[UUID]) -> dict[UUID, Row]:
+    """How these tasks are now, as far as there are such."""
+    rows = await _sql.tasks_named(tx, task_ids=list(task_ids))
+    return {row["id"]: row for row in rows}
+
+
 async def outbox(tx: Tx) -> Row:
     row: Row = await _sql.outbox(tx)
     return row
@@ -78,6 +84,12 @@ async def longest_lock_wait(tx: Tx) -> Row | None:
     return row
 
 
+async def outages(tx: Tx, org_id: UUID) -> list[Row]:
+    """Jobs whose tasks wait for something that is away, the longest first."""
+    rows: list[Row] = await _sql.outages(tx, org_id=org_id)
+    return rows
+
+
 async def source_silences(tx: Tx, org_id: UUID) -> list[Row]:
     rows: list[Row] = await _sql.source_silences(tx, org_id=org_id)
     return rows
@@ -86,6 +98,16 @@ async def source_silences(tx: Tx, org_id: UUID) -> list[Row]:
 async def task(tx: Tx, org_id: UUID, task_id: UUID) -> Row | None:
     row: Row | None = await _sql.task(tx, org_id=org_id, task_id=task_id)
     return row
+
+
+async def task_groups(
+    tx: Tx, org_id: UUID, dag_name: str | None, limit: int, *, look: int, fold: int
+) -> list[Row]:
+    """Among the newest `look` tasks, `fold` or more that are alike are one row."""
+    rows: list[Row] = await _sql.task_groups(
+        tx, org_id=org_id, dag_name=dag_name, limit=limit, look=look, fold=fold
+    )
+    return rows
 
 
 async def tasks_between(tx: Tx, org_id: UUID, first: UUID, last: UUID, limit: int) -> list[Row]:

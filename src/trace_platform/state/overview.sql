@@ -52,9 +52,12 @@ SELECT p.job_id, j.dag_name, j.name AS job_name, p.from_rank, p.depth, p.age_s, 
 -- name: workers
 -- How much each does is what its leases say.
 WITH held AS MATERIALIZED (
-    SELECT worker_id, count(*) AS tasks FROM tasks WHERE status = 'Running' GROUP BY worker_id
+    SELECT worker_id, count(*) FILTER (WHERE dedupe_key <> 'run') AS tasks,
+           count(*) FILTER (WHERE dedupe_key = 'run') AS sources
+      FROM tasks WHERE status = 'Running' GROUP BY worker_id
 )
-SELECT w.worker_id, w.runtime, w.slots, coalesce(h.tasks, 0) AS running,
+SELECT w.worker_id, w.runtime, w.slots, coalesce(h.tasks, 0) AS running, w.source_slots,
+       coalesce(h.sources, 0) AS running_sources,
        extract(epoch FROM clock_timestamp() - w.seen_at)::float8 AS seen_s
   FROM workers w LEFT JOIN held h ON h.worker_id = w.worker_id
  WHERE w.seen_at > clock_timestamp() - make_interval(secs => :within_s)
@@ -101,10 +104,29 @@ SELECT extract(epoch FROM clock_timestamp() - query_start)::float8 AS waits_s,
 SELECT j.dag_name, j.name AS job_name, t.id AS task_id,
        extract(epoch FROM clock_timestamp() - t.lease_expires_at)::float8
            + j.heartbeat_timeout_seconds AS silent_s,
-       (t.progress->>'total')::bigint - (t.progress->>'done')::bigint AS behind
+       -- Of a head that was heard of.
+       CASE WHEN t.progress->>'heard_s' IS NOT NULL
+            THEN (t.progress->>'total')::bigint - (t.progress->>'done')::bigint END AS behind,
+       (t.progress->>'heard_s')::float8 AS heard_s,
+       CASE WHEN t.progress->>'stuck' IS NOT NULL
+            THEN (t.progress->>'stuck_s')::float8 ELSE 0 END AS stuck_s
   FROM tasks t JOIN jobs j ON j.id = t.job_id AND j.activation = 'source'
  WHERE t.status = 'Running' AND j.org_id = :org_id
  ORDER BY silent_s DESC;
+
+-- name: outages
+-- Jobs whose tasks wait for something that is away: since when, how many, and what the newest met.
+SELECT j.dag_name, j.name AS job_name, count(*) AS tasks,
+       extract(epoch FROM clock_timestamp() - min(t.outage_since))::float8 AS lasts_s,
+       (array_agg(t.error_code ORDER BY t.outage_since DESC)
+            FILTER (WHERE t.error_code IS NOT NULL))[1] AS error_code,
+       (array_agg(t.error_message ORDER BY t.outage_since DESC)
+            FILTER (WHERE t.error_code IS NOT NULL))[1] AS error_message
+  FROM tasks t JOIN jobs j ON j.id = t.job_id
+ WHERE t.outage_since IS NOT NULL AND t.org_id = :org_id
+   AND (t.status IN ('Queued', 'Running') OR t.status = 'Failed' AND t.next_retry_at IS NOT NULL)
+ GROUP BY j.dag_name, j.name
+ ORDER BY lasts_s DESC;
 
 -- name: task^
 SELECT t.*, t.id AS task_id, j.dag_name, j.name AS job_name, j.activation, j.operator,
@@ -112,6 +134,42 @@ SELECT t.*, t.id AS task_id, j.dag_name, j.name AS job_name, j.activation, j.ope
        j.max_queue_depth, j.max_queue_age_s, j.pressure_mode, clock_timestamp() AS now
   FROM tasks t JOIN jobs j ON j.id = t.job_id
  WHERE t.id = :task_id AND t.org_id = :org_id;
+
+-- name: task_groups
+-- The newest tasks, those that are alike in one row, of which the newest is shown. What runs has rows
+-- of its own. However many have completed since, what is open and what failed is among them.
+WITH recent AS MATERIALIZED (
+    SELECT t.id FROM tasks t JOIN jobs j ON j.id = t.job_id
+     WHERE t.org_id = :org_id AND (:dag_name::text IS NULL OR j.dag_name = :dag_name)
+     ORDER BY t.id DESC LIMIT :look
+), open AS MATERIALIZED (
+    SELECT id FROM live_tasks WHERE org_id = :org_id ORDER BY id DESC LIMIT :look
+), failed AS MATERIALIZED (
+    SELECT id FROM tasks WHERE org_id = :org_id AND status = 'Failed' ORDER BY id DESC LIMIT :look
+), looked AS (
+    SELECT id FROM recent UNION SELECT id FROM open UNION SELECT id FROM failed
+), placed AS MATERIALIZED (
+    SELECT t.id, count(*) OVER alike AS tasks, row_number() OVER (alike ORDER BY t.id DESC) AS n,
+           min(t.created_at) OVER alike AS first_at, max(t.created_at) OVER alike AS last_at
+      FROM looked l
+      JOIN tasks t ON t.id = l.id
+      JOIN jobs j ON j.id = t.job_id AND (:dag_name::text IS NULL OR j.dag_name = :dag_name)
+    WINDOW alike AS (PARTITION BY j.dag_name, j.name, t.status, t.next_retry_at IS NULL,
+                                  t.pending_backpressure, t.error_code,
+                                  CASE WHEN t.status = 'Running' THEN t.id END)
+)
+SELECT t.id AS task_id, j.dag_name, j.name AS job_name, t.status, t.attempt, t.progress,
+       t.inputs, t.error_code, t.error_message, t.next_retry_at, t.created_at, t.started_at,
+       t.completed_at, t.pending_backpressure, t.note,
+       CASE WHEN p.tasks < :fold THEN 1 ELSE p.tasks END AS tasks,
+       CASE WHEN p.tasks < :fold THEN t.created_at ELSE p.first_at END AS first_at,
+       CASE WHEN p.tasks < :fold THEN t.created_at ELSE p.last_at END AS last_at,
+       (SELECT count(*) FROM recent) = :look AS older
+  FROM placed p
+  JOIN tasks t ON t.id = p.id
+  JOIN jobs j ON j.id = t.job_id
+ WHERE p.n = 1 OR p.tasks < :fold
+ ORDER BY t.id DESC LIMIT :limit;
 
 -- name: tasks_between
 -- Ids that begin alike lie together.
@@ -211,9 +269,17 @@ SELECT coalesce(d.name, d.dag_name || '.' || d.job_name || '.' || d.output_index
  ORDER BY d.output_index;
 
 -- name: routing^
--- Whether events that the DAG reads are recorded and not tasks yet. One transaction takes the debt
--- and makes the tasks, so there is no moment in between.
+-- Whether something is recorded that will become tasks of the DAG: events that it reads, or what was
+-- said to be invalid of what it reads or makes. One transaction takes the debt and makes the tasks, so
+-- there is no moment in between.
 SELECT clock_timestamp() AS as_of, EXISTS (
+       SELECT FROM data_invalidations i
+         JOIN datasets d ON d.uuid = i.dataset_uuid
+        WHERE i.routed_at IS NULL AND i.org_id = :org_id
+          AND (d.dag_name = :dag_name
+               OR EXISTS (SELECT FROM input_edges e JOIN jobs j ON j.id = e.job_id
+                           WHERE e.dataset_uuid = i.dataset_uuid AND j.org_id = :org_id
+                             AND j.dag_name = :dag_name))) OR EXISTS (
        SELECT FROM outbox o
         CROSS JOIN LATERAL jsonb_array_elements_text(o.payload->'event_ids') owed (id)
          JOIN events v ON v.id = owed.id::bigint
@@ -227,3 +293,7 @@ SELECT j.dag_name || '.' || j.name AS job
   JOIN dag_version_jobs v ON v.dag_version_id = a.dag_version_id
   JOIN jobs j ON j.id = v.job_id
  WHERE a.org_id = :org_id ORDER BY 1;
+
+-- name: tasks_named
+SELECT t.id, j.dag_name, j.name AS job_name, t.status
+  FROM tasks t JOIN jobs j ON j.id = t.job_id WHERE t.id = ANY(:task_ids);

@@ -105,6 +105,12 @@ async def replace(
     return Committed(made, replaces=bool(replaced))
 
 
+async def still_current(tx: Tx, locations: Iterable[str]) -> set[str]:
+    """Of these places those whose files are current in their generations."""
+    rows = await _sql.still_current(tx, locations=list(locations))
+    return {row["location"] for row in rows}
+
+
 def _partition(row: Row) -> Partition:
     start = row["range_start"]
     return Partition(

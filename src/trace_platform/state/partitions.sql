@@ -53,3 +53,8 @@ INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key, ra
 VALUES (:dataset_uuid, :version, :key, :start, :end, :location, :files, :row_count, :byte_count,
     :schema_hash, :task_id, :attempt, :made_of, :knows, :moment)
 RETURNING id;
+
+-- name: still_current
+-- Of these places those that readers of their generations are given.
+SELECT DISTINCT location FROM partition_versions
+ WHERE location = ANY(:locations) AND superseded_at IS NULL;

@@ -10,6 +10,7 @@ from datetime import datetime
 from uuid import UUID
 
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.wire.manifest import ManifestColumn
 
 _sql = load_queries(__file__)
 
@@ -92,6 +93,19 @@ async def columns_of_version(tx: Tx, dag_version_id: UUID) -> dict[str, list[str
     return {row["name"]: row["columns"] for row in rows}
 
 
+async def committed_columns(
+    tx: Tx, dag_version_id: UUID
+) -> dict[tuple[str, int], list[ManifestColumn]]:
+    """By job and index of the output, as far as they are known."""
+    rows = await _sql.committed_columns(tx, dag_version_id=dag_version_id)
+    return {
+        (row["job_name"], row["output_index"]): [
+            ManifestColumn.model_validate(column) for column in row["columns"]
+        ]
+        for row in rows
+    }
+
+
 def _with_cold(row: Row, cold: Row | None) -> Row:
     if cold is None:
         return {"files_version": row["version"]}
@@ -117,3 +131,17 @@ async def held(
     return {
         row["n"]: row | {"files": row["files"].split("\n") if row["files"] else []} for row in rows
     }
+
+
+async def columns_of_generations(
+    tx: Tx, org_id: UUID, dag_name: str, fingerprints: Mapping[str, str]
+) -> list[Row]:
+    """By job and output index: what commits said, of the generations with these fingerprints."""
+    rows: list[Row] = await _sql.columns_of_generations(
+        tx,
+        org_id=org_id,
+        dag_name=dag_name,
+        jobs=list(fingerprints),
+        fingerprints=list(fingerprints.values()),
+    )
+    return rows

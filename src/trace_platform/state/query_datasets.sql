@@ -94,6 +94,14 @@ SELECT p.name, ARRAY(SELECT c->>'name' FROM jsonb_array_elements(v.columns) c) A
    AND EXISTS (SELECT FROM dag_version_jobs j
                 WHERE j.generation_id = v.generation_id AND j.dag_version_id = p.dag_version_id);
 
+-- name: committed_columns
+-- Of the outputs of a version's jobs: their columns, as far as commits or the writer of a table said them.
+SELECT d.job_name, d.output_index, coalesce(v.table_columns, v.columns) AS columns
+  FROM dag_version_jobs j
+  JOIN dataset_versions v ON v.generation_id = j.generation_id
+  JOIN datasets d ON d.uuid = v.dataset_uuid
+ WHERE j.dag_version_id = :dag_version_id AND coalesce(v.table_columns, v.columns) IS NOT NULL;
+
 -- name: cold_parts
 -- Of generations that are tables: the generation with what has left the table, as the version of the
 -- DAG has it that is active, else the last one that was and had this table.
@@ -147,3 +155,13 @@ SELECT a.n, p.row_count, p.mixed, p.schema_hash, p.files
                SELECT * FROM partition_versions
                 WHERE dataset_version = a.version AND superseded_at > a.moment
                   AND committed_at <= a.moment) q) p;
+
+-- name: columns_of_generations
+-- What was committed of the generations of a DAG that have these fingerprints: by job and output.
+SELECT g.job_name, d.output_index, coalesce(v.table_columns, v.columns) AS columns
+  FROM unnest(:jobs::text[], :fingerprints::text[]) AS a (job, fingerprint)
+  JOIN generations g ON g.org_id = :org_id AND g.dag_name = :dag_name AND g.job_name = a.job
+                    AND g.fingerprint = a.fingerprint AND g.purged_at IS NULL
+  JOIN dataset_versions v ON v.generation_id = g.id
+  JOIN datasets d ON d.uuid = v.dataset_uuid
+ WHERE coalesce(v.table_columns, v.columns) IS NOT NULL;

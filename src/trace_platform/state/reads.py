@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +19,7 @@ Given = dict[str, Any]
 Place = tuple[UUID, Given]
 
 # At which position an input changed, and up to which it is read; whether rows gave way to it.
-_OWN_FACTS = ("changed_at", "read_at", "replaces")
+_OWN_FACTS = ("changed_at", "read_at", "replaces", "tick")
 # Partitions that leave a table with one task: a token lists their files.
 _LEAVE = 10
 
@@ -59,6 +59,11 @@ async def positions(tx: Tx, versions: Sequence[str]) -> dict[str, int]:
     """How far each version of a dataset is: whatever is read of it from now on holds all that."""
     rows = await _sql.positions(tx, versions=[UUID(version) for version in versions])
     return {str(row["version"]): row["position"] for row in rows}
+
+
+async def tables(tx: Tx, versions: Sequence[str]) -> set[str]:
+    """Those of these versions that are tables of Postgres data."""
+    return {str(row["version"]) for row in await _table_rows(tx, map(UUID, versions))}
 
 
 async def store(tx: Tx, tasks: Sequence[Row]) -> None:
@@ -139,9 +144,14 @@ async def with_files(tx: Tx, tasks: Sequence[Row]) -> list[list[Given]]:
 
 
 async def _tables(tx: Tx, inputs: Sequence[Given]) -> dict[str, Row]:
-    versions = list({UUID(given["dataset_version"]) for given in inputs})
-    rows = await _sql.tables(tx, versions=versions) if versions else []
+    rows = await _table_rows(tx, (UUID(given["dataset_version"]) for given in inputs))
     return {str(row["version"]): row for row in rows}
+
+
+async def _table_rows(tx: Tx, versions: Iterable[UUID]) -> Sequence[Row]:
+    asked = list(set(versions))
+    rows: Sequence[Row] = await _sql.tables(tx, versions=asked) if asked else []
+    return rows
 
 
 async def _cold(tx: Tx, task: Row, given: Given, table: Row) -> UUID | None:

@@ -167,16 +167,19 @@ SELECT v.generation_id, coalesce(sum(p.row_count), 0)::bigint AS rows,
         WHERE dataset_version = v.version AND superseded_at IS NULL
         UNION ALL
        SELECT row_count, byte_count, jsonb_array_length(files) AS files FROM partition_versions
-        WHERE dataset_version = v.version AND superseded_at IS NOT NULL) p ON true
+        WHERE dataset_version = v.version AND superseded_at IS NOT NULL
+          AND files_deleted_at IS NULL) p ON true
  WHERE v.generation_id = ANY(:generation_ids) GROUP BY v.generation_id;
 
 -- name: uses
 -- Why these generations cannot go, one row for each reason.
+-- Of a DAG that was removed nobody reads anything.
 SELECT g.id AS generation_id, 'current' AS code, coalesce(d.name, d.dag_name || '.' || d.job_name
                                                            || '.' || d.output_index) AS said
   FROM generations g
   JOIN dataset_versions v ON v.generation_id = g.id
   JOIN datasets d ON d.current_version = v.version AND d.uuid = v.dataset_uuid
+  JOIN active_dags a ON a.org_id = d.org_id AND a.dag_name = d.dag_name
  WHERE g.id = ANY(:generation_ids)
 UNION ALL
 SELECT u.generation_id, 'active', a.dag_name

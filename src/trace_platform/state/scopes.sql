@@ -33,7 +33,8 @@ SELECT DISTINCT ON (r.dataset_version, e.partition_key)
  ORDER BY r.dataset_version, e.partition_key, e.place, e.id DESC;
 
 -- name: of_partition
--- The same, of a partition that is no range.
+-- The same, of a partition that is no range. What the generation made of a tick under this name is made
+-- of that tick once more.
 WITH read AS MATERIALIZED (
     SELECT DISTINCT dataset_version, dataset_uuid FROM subscriptions
      WHERE generation_id = :generation_id
@@ -55,7 +56,18 @@ SELECT DISTINCT ON (r.dataset_version)
         WHERE e.dataset_version = r.dataset_version AND e.materialisation IS NULL
           AND e.partition_key IS NOT NULL
           AND e.partition_key = :partition_key
-          AND e.invalidation_id IS NULL) e
+          AND e.invalidation_id IS NULL
+       UNION ALL
+       SELECT e.id, NULL, NULL, NULL, 0, 0, 2
+         FROM dataset_versions v
+         JOIN partition_versions p ON p.dataset_version = v.version
+                                  AND p.partition_key = :partition_key
+                                  AND p.superseded_at IS NULL AND p.range_start IS NULL
+        CROSS JOIN jsonb_array_elements(p.made_of) AS m
+         JOIN events e ON e.dataset_version = r.dataset_version
+                      AND e.identity = 'cursor:' || (m->>'tick')
+        WHERE v.generation_id = :generation_id
+          AND m->>'version' = r.dataset_version::text) e
  ORDER BY r.dataset_version, e.place, e.id DESC;
 
 -- name: states
@@ -94,7 +106,8 @@ SELECT set_config('enable_hashjoin', :allowed, true);
 -- Tasks that work through these inputs once more, announced like any others. A job that takes its
 -- inputs together has one task for them. The memo points at them: they are what tells from now on
 -- whether the generation is up to date. Of an input that is not routed yet it says nothing: the router
--- gives that a task of its own, which stays when these are canceled.
+-- gives that a task of its own, which stays when these are canceled, and does it once more when they
+-- fail.
 WITH given AS MATERIALIZED (
     SELECT DISTINCT ON (e.id) e.id AS event_id, s.generation_id, j.id AS job_id, j.org_id,
            greatest(j.priority, :rank) AS priority, j.runtime, j.pressure_mode,
@@ -151,6 +164,9 @@ WITH given AS MATERIALIZED (
      ORDER BY p.event_id
         ON CONFLICT (event_id, generation_id) DO UPDATE
        SET task_id = excluded.task_id, done = false
+), marked AS (
+    UPDATE events SET redo = true
+     WHERE id IN (SELECT event_id FROM pieces WHERE routed_at IS NULL)
 )
 SELECT id FROM made ORDER BY id;
 

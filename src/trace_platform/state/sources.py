@@ -19,6 +19,12 @@ async def due_runs(tx: Tx, well_s: float) -> list[Row]:
     return rows
 
 
+async def always_on_elsewhere(tx: Tx, org_id: UUID, dag_name: str) -> dict[str, int]:
+    """By runtime, how many sources of other DAGs need a slot."""
+    rows = await _sql.always_on_elsewhere(tx, org_id=org_id, dag_name=dag_name)
+    return {row["runtime"]: row["sources"] for row in rows}
+
+
 async def make_runs(tx: Tx, runs: Sequence[Row]) -> int:
     made = await _sql.make_runs(
         tx,

@@ -27,6 +27,18 @@ SELECT d.* FROM (
  WHERE d.due IS NOT NULL
  ORDER BY d.run_id;
 
+-- name: always_on_elsewhere
+-- How many sources of other DAGs run without end, by runtime. One that is paused has no slot.
+SELECT j.runtime, count(*) AS sources
+  FROM active_dags a
+  JOIN dag_version_jobs v ON v.dag_version_id = a.dag_version_id
+  JOIN jobs j ON j.id = v.job_id AND j.activation = 'source' AND j.source->>'kind' = 'always_on'
+ WHERE a.org_id = :org_id AND a.dag_name <> :dag_name
+   AND NOT EXISTS (SELECT FROM job_holds h
+                    WHERE h.org_id = j.org_id AND h.dag_name = j.dag_name AND h.job_name = j.name
+                      AND h.cause = 'user')
+ GROUP BY j.runtime;
+
 -- name: make_runs
 WITH made AS (
     INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs)
@@ -38,7 +50,8 @@ WITH made AS (
     RETURNING id, runtime
 ), announced AS (
     INSERT INTO outbox (kind, payload)
-    SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id))
+    SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'sources', true,
+                                         'task_ids', jsonb_agg(id))
       FROM made GROUP BY runtime
 )
 SELECT id FROM made;
@@ -59,7 +72,8 @@ WITH again AS (
     RETURNING t.id, t.runtime
 ), announced AS (
     INSERT INTO outbox (kind, payload)
-    SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id))
+    SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'sources', true,
+                                         'task_ids', jsonb_agg(id))
       FROM again GROUP BY runtime
 )
 SELECT id FROM again;
@@ -160,7 +174,7 @@ SELECT j.dag_name, j.name AS job_name, j.source->>'kind' AS kind, j.source, j.ru
                 WHERE h.org_id = j.org_id AND h.dag_name = j.dag_name AND h.job_name = j.name
                   AND h.from_rank <= j.priority) AS on_hold,
        r.id AS run_id, r.status, r.attempt, r.error_code, r.error_message, r.next_retry_at,
-       r.superseded, r.drain_requested_at, r.cancel_requested_at,
+       r.superseded, r.drain_requested_at, r.cancel_requested_at, r.progress,
        extract(epoch FROM clock_timestamp() - r.completed_at)::float8 AS ended_s,
        s.last_tick, clock_timestamp() AS now,
        (SELECT extract(epoch FROM clock_timestamp() - n.recorded_at)::float8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -33,14 +33,30 @@ class Ending:
     retryable: bool = True
     retry_after_s: float = 0.0
     interrupted: bool = False
+    outage: bool = False
     has_log: bool = False
 
 
+class Chosen(NamedTuple):
+    """Tasks of a DAG, a job, a status (None: any), that ended, or were made, in a span of time."""
+
+    dag_name: str | None
+    job_name: str | None
+    status: str | None
+    since: datetime | None
+    until: datetime
+
+
 async def claim(
-    tx: Tx, runtime: str, worker_ids: Sequence[str], task_ids: Sequence[UUID] | None = None
+    tx: Tx,
+    runtime: str,
+    worker_ids: Sequence[str],
+    task_ids: Sequence[UUID] | None = None,
+    *,
+    sources: bool | None = False,
 ) -> list[Row]:
     """Queued -> Running with a new attempt and lease, at most one task per worker id; only of
-    these tasks when some are named."""
+    these tasks when some are named. Runs of `sources`, or everything else; None: either."""
     await locks.claims(tx, runtime)
     claimed: list[Row] = []
     while len(claimed) < len(worker_ids):
@@ -50,6 +66,7 @@ async def claim(
             runtime=runtime,
             worker_ids=list(worker_ids[len(claimed) :]),
             task_ids=None if task_ids is None else list(task_ids),
+            sources=sources,
         )
         claimed += found
         if not found or not found[0]["more"]:
@@ -111,8 +128,11 @@ async def finish(tx: Tx, endings: Sequence[Ending]) -> set[UUID]:
     return {row["id"] for row in rows}
 
 
-async def fail(tx: Tx, endings: Sequence[Ending], retry_base_s: float) -> set[UUID]:
-    """End attempts as Failed. A task that was to be canceled is then."""
+async def fail(
+    tx: Tx, endings: Sequence[Ending], retry_base_s: float, outage_s: float
+) -> set[UUID]:
+    """End attempts as Failed. A task that was to be canceled is then. Attempts that met an outage
+    do not count until it has lasted for `outage_s`."""
     rows = await _sql.fail_tasks(
         tx,
         **_columns(e.fence for e in endings),
@@ -120,7 +140,9 @@ async def fail(tx: Tx, endings: Sequence[Ending], retry_base_s: float) -> set[UU
         retryable=[e.retryable for e in endings],
         retry_after_s=[e.retry_after_s for e in endings],
         interrupted=[e.interrupted for e in endings],
+        outages=[e.outage for e in endings],
         retry_base_s=retry_base_s,
+        outage_s=outage_s,
     )
     return {row["id"] for row in rows}
 
@@ -150,9 +172,20 @@ async def expired(tx: Tx, limit: int) -> list[UUID]:
     return [row["id"] for row in await _sql.expired_leases(tx, limit=limit)]
 
 
-async def reap(tx: Tx, task_ids: Sequence[UUID]) -> list[Row]:
-    """Those of the tasks whose lease ran out, given up."""
-    rows: list[Row] = await _sql.reap_leases(tx, task_ids=list(task_ids))
+async def abandoned(tx: Tx, identity: str, incarnation: int) -> list[UUID]:
+    """What earlier incarnations of this worker still have a lease for."""
+    rows = await _sql.abandoned_leases(tx, identity=identity, incarnation=incarnation)
+    return [row["id"] for row in rows]
+
+
+async def reap(
+    tx: Tx, task_ids: Sequence[UUID], identity: str | None = None, incarnation: int | None = None
+) -> list[Row]:
+    """Those of the tasks whose lease ran out, or which an earlier incarnation of this worker left
+    behind, given up."""
+    rows: list[Row] = await _sql.reap_leases(
+        tx, task_ids=list(task_ids), identity=identity, incarnation=incarnation
+    )
     await announce_next(tx, [{"job_id": row["job_id"], "id": row["task"]} for row in rows])
     return rows
 
@@ -176,13 +209,38 @@ async def next_in_line(tx: Tx, runtime: str, limit: int) -> list[UUID]:
 
 async def cancel(tx: Tx, org_id: UUID, task_id: UUID) -> str | None:
     """The task's status after the request, or None when there is nothing to cancel."""
-    row: Row | None = await _sql.cancel_task(tx, org_id=org_id, task_id=task_id)
-    return row["status"] if row else None
+    rows: list[Row] = await cancel_all(tx, org_id, [task_id])
+    return rows[0]["status"] if rows else None
+
+
+async def cancel_all(tx: Tx, org_id: UUID, task_ids: Sequence[UUID]) -> list[Row]:
+    """Those of them that had not ended, with their status after the request."""
+    rows: list[Row] = await _sql.cancel_tasks(tx, org_id=org_id, task_ids=list(task_ids))
+    return rows
 
 
 async def retry(tx: Tx, org_id: UUID, task_id: UUID) -> bool:
     """Whether the task had ended without success, and is queued again."""
-    return await _sql.retry_task(tx, org_id=org_id, task_id=task_id) is not None
+    return bool(await retry_all(tx, org_id, [task_id]))
+
+
+async def retry_all(tx: Tx, org_id: UUID, task_ids: Sequence[UUID]) -> list[Row]:
+    """Those of them that had ended without success: they are queued again."""
+    rows: list[Row] = await _sql.retry_tasks(tx, org_id=org_id, task_ids=list(task_ids))
+    return rows
+
+
+async def retryable(tx: Tx, org_id: UUID, chosen: Chosen, limit: int) -> list[Row]:
+    """What ended badly, and would be done again: Failed ones unless others are asked for."""
+    given = chosen._asdict() | {"status": chosen.status or "Failed"}
+    rows: list[Row] = await _sql.retryable(tx, org_id=org_id, limit=limit, **given)
+    return rows
+
+
+async def cancelable(tx: Tx, org_id: UUID, chosen: Chosen, limit: int) -> list[Row]:
+    """What has not ended, and was not told to."""
+    rows: list[Row] = await _sql.cancelable(tx, org_id=org_id, limit=limit, **chosen._asdict())
+    return rows
 
 
 async def listing(

@@ -1,6 +1,6 @@
 -- name: claim_tasks
--- Queued -> Running, for one worker per task that is asked for. Organisations take turns, the one
--- with the least running first; within an organisation the higher priority goes first, within a
+-- Queued -> Running, for one worker per task that is asked for. Runs of sources have slots of their own
+-- and are asked for apart. Organisations take turns, the one with the least running first; within an organisation the higher priority goes first, within a
 -- priority the jobs take turns, within a job the oldest. A job at its limit or on hold gives nothing.
 -- Only what is ready and what runs is read: neither history nor the length of a queue matters.
 WITH RECURSIVE waiting AS (
@@ -17,7 +17,9 @@ WITH RECURSIVE waiting AS (
     SELECT job_id, count(*) AS tasks FROM tasks WHERE status = 'Running' GROUP BY job_id
 ), shares AS MATERIALIZED (
     SELECT j.org_id, sum(r.tasks) AS tasks
-      FROM running r JOIN jobs j ON j.id = r.job_id GROUP BY j.org_id
+      FROM running r JOIN jobs j ON j.id = r.job_id
+     WHERE (j.activation = 'source') = coalesce(:sources::boolean, j.activation = 'source')
+     GROUP BY j.org_id
 ), free AS MATERIALIZED (
     SELECT j.id, j.org_id, w.priority, coalesce(r.tasks, 0) AS running,
            least(cardinality(:worker_ids::text[]), j.max_concurrency - coalesce(r.tasks, 0)) AS room,
@@ -26,7 +28,8 @@ WITH RECURSIVE waiting AS (
       FROM waiting w
       JOIN jobs j ON j.id = w.job_id
       LEFT JOIN running r ON r.job_id = j.id
-     WHERE NOT EXISTS (SELECT FROM job_holds h
+     WHERE (j.activation = 'source') = coalesce(:sources::boolean, j.activation = 'source')
+       AND NOT EXISTS (SELECT FROM job_holds h
                         WHERE h.org_id = j.org_id AND h.dag_name = j.dag_name
                           AND h.job_name = j.name AND h.from_rank <= w.priority)
 ), candidates AS (
@@ -130,6 +133,14 @@ WITH held AS MATERIALIZED (
     UPDATE tasks t
        SET status = 'Running', reaped_at = NULL, next_retry_at = NULL, error_code = NULL,
            error_message = NULL, completed_at = NULL, progress = coalesce(h.progress, t.progress),
+           -- A source that a user paused ends, and gives its slot back; it is queued again, and waits
+           -- until it is resumed. One that is held for a consumer goes on soon: it keeps its slot.
+           drain_requested_at = CASE
+               WHEN j.activation = 'source' AND t.drain_requested_at IS NULL
+                    AND EXISTS (SELECT FROM job_holds p
+                                 WHERE p.org_id = j.org_id AND p.dag_name = j.dag_name
+                                   AND p.job_name = j.name AND p.cause = 'user')
+               THEN clock_timestamp() ELSE t.drain_requested_at END,
            lease_expires_at = clock_timestamp() + make_interval(secs => j.heartbeat_timeout_seconds)
       FROM held h, jobs j
      WHERE t.id = h.id AND j.id = t.job_id
@@ -163,7 +174,8 @@ SELECT e.id, e.attempt, e.lease_token, e.lease_expires_at,
 -- The rows stay locked until the transaction ends, so nothing can overtake what follows.
 SELECT t.id, t.org_id, t.job_id, t.generation_id, t.attempt, t.lease_token, t.priority, t.inputs,
        t.knows, t.outputs, t.superseded, t.cancel_requested_at, t.drain_requested_at, t.backfill_id, j.priority AS job_priority, j.max_concurrency,
-       j.dag_name, j.name AS job_name, j.definition->>'update_strategy' AS update_strategy,
+       t.runtime, j.operator, j.dag_name, j.name AS job_name,
+       j.definition->>'update_strategy' AS update_strategy,
        j.execution_strategy IS NOT DISTINCT FROM 'Bulk'
            OR j.pressure_mode IS NOT DISTINCT FROM 'coalesce' AS takes_several
   FROM tasks t
@@ -180,7 +192,7 @@ WITH finished AS (
     UPDATE tasks t
        SET status = g.status, completed_at = clock_timestamp(), lease_expires_at = NULL,
            reaped_at = NULL, next_retry_at = NULL, error_code = g.error_code,
-           error_message = g.error_message
+           error_message = g.error_message, outage_since = NULL
       FROM unnest(:task_ids::uuid[], :attempts::integer[], :lease_tokens::uuid[],
                   :statuses::text[], :error_codes::text[], :error_messages::text[], :has_logs::boolean[])
            AS g (task_id, attempt, lease_token, status, error_code, error_message, has_log)
@@ -203,25 +215,35 @@ SELECT id FROM finished;
 -- Running (or reaped and not replaced) -> Failed, with a time to retry when that can help, or
 -- Canceled when that was asked for meanwhile. The retry comes no sooner than the attempt says. An
 -- interrupted attempt is forgiven, within bounds: code that calls every attempt interrupted must not
--- run for ever.
+-- run for ever. So is one that met an outage, for as long as an outage may last.
 WITH failed AS (
     UPDATE tasks t
        SET status = CASE WHEN t.cancel_requested_at IS NULL THEN 'Failed' ELSE 'Canceled' END,
            completed_at = clock_timestamp(), lease_expires_at = NULL, reaped_at = NULL,
            error_code = g.error_code, error_message = g.error_message,
-           forgiven = t.forgiven + (g.interrupted AND t.forgiven < 100)::integer,
+           outage_since = CASE WHEN g.outage THEN coalesce(t.outage_since, clock_timestamp()) END,
+           forgiven = t.forgiven + (
+               g.interrupted AND t.forgiven - t.outages < 100
+               OR g.outage AND outage_is_young(t.outage_since, :outage_s))::integer,
+           outages = t.outages + (
+               g.outage AND NOT g.interrupted
+               AND outage_is_young(t.outage_since, :outage_s))::integer,
            next_retry_at = CASE
                WHEN t.cancel_requested_at IS NOT NULL OR NOT g.retryable THEN NULL
-               WHEN g.interrupted AND t.forgiven < 100 THEN clock_timestamp()
+               WHEN g.interrupted AND t.forgiven - t.outages < 100 THEN clock_timestamp()
+               WHEN g.outage AND outage_is_young(t.outage_since, :outage_s)
+               THEN clock_timestamp() + make_interval(secs => greatest(
+                   g.retry_after_s, outage_delay_s(t.outage_since, :retry_base_s)))
                WHEN t.attempt - t.forgiven < j.max_attempts
                THEN clock_timestamp() + make_interval(secs => greatest(
                    g.retry_after_s, retry_delay_s(t.attempt - t.forgiven, :retry_base_s)))
            END
       FROM unnest(:task_ids::uuid[], :attempts::integer[], :lease_tokens::uuid[],
                   :error_codes::text[], :error_messages::text[], :retryable::boolean[],
-                  :retry_after_s::double precision[], :interrupted::boolean[], :has_logs::boolean[])
+                  :retry_after_s::double precision[], :interrupted::boolean[], :outages::boolean[],
+                  :has_logs::boolean[])
            AS g (task_id, attempt, lease_token, error_code, error_message, retryable,
-                 retry_after_s, interrupted, has_log), jobs j
+                 retry_after_s, interrupted, outage, has_log), jobs j
      WHERE t.id = g.task_id AND t.attempt = g.attempt AND t.lease_token = g.lease_token
        AND (t.status = 'Running' OR t.reaped_at IS NOT NULL) AND j.id = t.job_id
     RETURNING t.id, t.attempt, t.lease_token, t.error_code, t.error_message, t.next_retry_at,
@@ -247,12 +269,13 @@ UPDATE tasks SET note = :note
 -- had its own wasted on a claim that still saw the limit reached. It needs a task's id to be one, and
 -- any will do.
 WITH freed AS (
-    SELECT j.id, j.runtime, array_agg(f.task_id ORDER BY f.task_id) AS ended
+    SELECT j.id, j.runtime, j.activation = 'source' AS sources,
+           array_agg(f.task_id ORDER BY f.task_id) AS ended
       FROM unnest(:job_ids::uuid[], :task_ids::uuid[]) AS f (job_id, task_id)
       JOIN jobs j ON j.id = f.job_id AND j.max_concurrency IS NOT NULL
      GROUP BY j.id
 ), next AS (
-    SELECT f.runtime, coalesce(w.id, f.ended[slot.n]) AS id
+    SELECT f.runtime, f.sources, coalesce(w.id, f.ended[slot.n]) AS id
       FROM freed f
      CROSS JOIN LATERAL generate_series(1, cardinality(f.ended)) AS slot (n)
       LEFT JOIN LATERAL (
@@ -264,8 +287,9 @@ WITH freed AS (
         ON w.place = slot.n
 )
 INSERT INTO outbox (kind, payload)
-SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id))
-  FROM next GROUP BY runtime;
+SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'sources', sources,
+                                     'task_ids', jsonb_agg(id))
+  FROM next GROUP BY runtime, sources;
 
 -- name: ended_outcomes
 -- How these very attempts ended: tells a repeated report from a stale one.
@@ -280,20 +304,33 @@ SELECT id FROM tasks
  WHERE status = 'Running' AND lease_expires_at < (SELECT clock_timestamp())
  ORDER BY lease_expires_at LIMIT :limit;
 
+-- name: abandoned_leases
+-- What workers of this identity hold that were there before this incarnation of it: they have ended.
+SELECT id FROM tasks
+ WHERE status = 'Running' AND split_part(worker_id, '#', 1) = :identity
+   AND substring(worker_id FROM '#([0-9]{1,15})/')::bigint < :incarnation
+ ORDER BY id;
+
 -- name: reap_leases
--- Running -> Failed (or Canceled, when that was asked for) once the lease ran out.
+-- Running -> Failed (or Canceled, when that was asked for) once the lease ran out, or at once when
+-- another incarnation of the worker says that this one has ended.
 WITH due AS MATERIALIZED (
     SELECT id FROM tasks
      WHERE id = ANY(:task_ids) AND status = 'Running'
-       AND lease_expires_at < (SELECT clock_timestamp())
+       AND (lease_expires_at < (SELECT clock_timestamp())
+            OR (split_part(worker_id, '#', 1) = :identity
+                AND substring(worker_id FROM '#([0-9]{1,15})/')::bigint < :incarnation))
      ORDER BY id FOR UPDATE SKIP LOCKED
 ), reaped AS (
     UPDATE tasks t
        SET status = CASE WHEN t.cancel_requested_at IS NULL THEN 'Failed' ELSE 'Canceled' END,
            reaped_at = CASE WHEN t.cancel_requested_at IS NULL THEN clock_timestamp() END,
-           completed_at = clock_timestamp(), lease_expires_at = NULL, error_code = 'lease_expired',
-           error_message = 'no heartbeat from ' || t.worker_id || ' within '
-                           || j.heartbeat_timeout_seconds || ' s',
+           completed_at = clock_timestamp(), lease_expires_at = NULL,
+           error_code = CASE WHEN :identity::text IS NULL THEN 'lease_expired' ELSE 'worker_lost' END,
+           error_message = CASE WHEN :identity::text IS NULL
+               THEN 'no heartbeat from ' || t.worker_id || ' within '
+                    || j.heartbeat_timeout_seconds || ' s'
+               ELSE t.worker_id || ' ended without a word, and was started again' END,
            next_retry_at = CASE WHEN t.cancel_requested_at IS NULL
                AND t.attempt - t.forgiven < j.max_attempts THEN clock_timestamp() END
       FROM due, jobs j
@@ -354,36 +391,37 @@ WITH retries AS MATERIALIZED (
      WHERE t.id = due.id
     RETURNING t.id, t.job_id, t.runtime, t.priority, t.queued_at, due.retried
 ), told AS (
-    SELECT q.id, q.runtime, j.max_concurrency,
+    SELECT q.id, q.runtime, j.activation = 'source' AS sources, j.max_concurrency,
            row_number() OVER (PARTITION BY q.job_id ORDER BY q.priority, q.queued_at) AS n
       FROM queued q JOIN jobs j ON j.id = q.job_id
 ), announced AS (
     INSERT INTO outbox (kind, payload)
-    SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_agg(id))
-      FROM told WHERE max_concurrency IS NULL OR n <= max_concurrency GROUP BY runtime
+    SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'sources', sources,
+                                         'task_ids', jsonb_agg(id))
+      FROM told WHERE max_concurrency IS NULL OR n <= max_concurrency GROUP BY runtime, sources
 )
 SELECT id, retried FROM queued;
 
--- name: cancel_task^
+-- name: cancel_tasks
 -- Queued or waiting to retry: over at once. Running: the next heartbeat tells the worker.
 UPDATE tasks
    SET cancel_requested_at = clock_timestamp(), absorbs = NULL,
        status = CASE WHEN status = 'Running' THEN 'Running' ELSE 'Canceled' END,
        completed_at = CASE WHEN status = 'Running' THEN completed_at ELSE clock_timestamp() END,
-       reaped_at = NULL, next_retry_at = NULL, pending_backpressure = false
- WHERE id = :task_id AND org_id = :org_id
+       reaped_at = NULL, next_retry_at = NULL, pending_backpressure = false, outage_since = NULL
+ WHERE id = ANY(:task_ids::uuid[]) AND org_id = :org_id
    AND (status IN ('Queued', 'Running') OR (status = 'Failed' AND next_retry_at IS NOT NULL))
 RETURNING id, status;
 
--- name: retry_task^
+-- name: retry_tasks
 -- Failed or Canceled for good -> Queued, with all its attempts before it again.
 WITH again AS (
     UPDATE tasks
-       SET status = 'Queued', forgiven = attempt, reaped_at = NULL, next_retry_at = NULL,
-           completed_at = NULL, cancel_requested_at = NULL, announcements = 0,
+       SET status = 'Queued', forgiven = attempt, outages = attempt, reaped_at = NULL, next_retry_at = NULL,
+           completed_at = NULL, cancel_requested_at = NULL, announcements = 0, outage_since = NULL,
            queued_at = clock_timestamp(),
            announce_again_at = clock_timestamp() + interval '1 minute'
-     WHERE id = :task_id AND org_id = :org_id AND NOT superseded
+     WHERE id = ANY(:task_ids::uuid[]) AND org_id = :org_id AND NOT superseded
        -- Of a version that is read, or being built: others commit nothing.
        AND EXISTS (SELECT FROM dag_version_jobs v
                     WHERE v.generation_id = tasks.generation_id
@@ -392,13 +430,42 @@ WITH again AS (
                            OR EXISTS (SELECT FROM deploys d WHERE d.to_version = v.dag_version_id
                                          AND d.status = 'Building')))
        AND (status = 'Canceled' OR (status = 'Failed' AND next_retry_at IS NULL))
-    RETURNING id, runtime
+    RETURNING id, runtime, dedupe_key = 'run' AS sources
 ), announced AS (
     INSERT INTO outbox (kind, payload)
-    SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'task_ids', jsonb_build_array(id))
-      FROM again
+    SELECT 'enqueue', jsonb_build_object('runtime', runtime, 'sources', sources,
+                                         'task_ids', jsonb_agg(id ORDER BY id))
+      FROM again GROUP BY runtime, sources
 )
 SELECT id FROM again;
+
+-- name: retryable
+-- What ended badly between two moments and may be done again; the runs of sources are no work.
+SELECT t.id, j.dag_name, j.name AS job_name, t.status
+  FROM tasks t JOIN jobs j ON j.id = t.job_id
+ WHERE t.org_id = :org_id AND t.status = :status AND t.next_retry_at IS NULL AND NOT t.superseded
+   AND t.dedupe_key <> 'run'
+   AND (:dag_name::text IS NULL OR j.dag_name = :dag_name)
+   AND (:job_name::text IS NULL OR j.name = :job_name)
+   AND (:since::timestamptz IS NULL OR t.completed_at >= :since) AND t.completed_at <= :until
+   AND EXISTS (SELECT FROM dag_version_jobs v
+                WHERE v.generation_id = t.generation_id
+                  AND (EXISTS (SELECT FROM active_dags a
+                                WHERE a.dag_version_id = v.dag_version_id)
+                       OR EXISTS (SELECT FROM deploys d WHERE d.to_version = v.dag_version_id
+                                     AND d.status = 'Building')))
+ ORDER BY t.id LIMIT :limit;
+
+-- name: cancelable
+-- What was made between two moments and has not ended; the runs of sources are no work.
+SELECT t.id, j.dag_name, j.name AS job_name, t.status
+  FROM live_tasks t JOIN jobs j ON j.id = t.job_id
+ WHERE t.org_id = :org_id AND t.cancel_requested_at IS NULL AND t.dedupe_key <> 'run'
+   AND (:status::text IS NULL OR t.status = :status)
+   AND (:dag_name::text IS NULL OR j.dag_name = :dag_name)
+   AND (:job_name::text IS NULL OR j.name = :job_name)
+   AND (:since::timestamptz IS NULL OR t.created_at >= :since) AND t.created_at <= :until
+ ORDER BY t.id LIMIT :limit;
 
 -- name: list_tasks
 -- The newest first: an id begins with the time it was made.
@@ -421,22 +488,24 @@ SELECT attempt, worker_id, started_at, ended_at, outcome, error_code, error_mess
 SELECT j.name AS job_name,
        CASE WHEN t.status = 'Failed' AND t.next_retry_at IS NOT NULL THEN 'Retrying'
             ELSE t.status END AS status,
-       count(*) AS tasks
-  FROM (SELECT job_id, dedupe_key, status, next_retry_at FROM tasks
+       count(*) AS tasks,
+       min(t.created_at) FILTER (WHERE t.status IN ('Queued', 'Running')
+                                    OR t.next_retry_at IS NOT NULL) AS oldest_open
+  FROM (SELECT job_id, dedupe_key, status, next_retry_at, created_at FROM tasks
          WHERE org_id = :org_id AND id >= uuid7_at(:since)
         UNION ALL
-        SELECT job_id, dedupe_key, status, next_retry_at FROM tasks
+        SELECT job_id, dedupe_key, status, next_retry_at, created_at FROM tasks
          WHERE org_id = :org_id AND id < uuid7_at(:since) AND status = 'Running'
         UNION ALL
-        SELECT job_id, dedupe_key, status, next_retry_at FROM tasks
+        SELECT job_id, dedupe_key, status, next_retry_at, created_at FROM tasks
          WHERE org_id = :org_id AND id < uuid7_at(:since) AND status = 'Queued'
            AND NOT pending_backpressure
         UNION ALL
-        SELECT job_id, dedupe_key, status, next_retry_at FROM tasks
+        SELECT job_id, dedupe_key, status, next_retry_at, created_at FROM tasks
          WHERE org_id = :org_id AND id < uuid7_at(:since) AND status = 'Queued'
            AND pending_backpressure
         UNION ALL
-        SELECT job_id, dedupe_key, status, next_retry_at FROM tasks
+        SELECT job_id, dedupe_key, status, next_retry_at, created_at FROM tasks
          WHERE org_id = :org_id AND id < uuid7_at(:since) AND status = 'Failed'
            AND next_retry_at IS NOT NULL) t
   JOIN jobs j ON j.id = t.job_id

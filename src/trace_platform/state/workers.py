@@ -7,5 +7,7 @@ from trace_platform.drivers.postgres.queries import Tx, load_queries
 _sql = load_queries(__file__)
 
 
-async def seen(tx: Tx, worker_id: str, runtime: str, slots: int) -> None:
-    await _sql.seen(tx, worker_id=worker_id, runtime=runtime, slots=slots)
+async def seen(tx: Tx, worker_id: str, runtime: str, slots: int, source_slots: int) -> None:
+    await _sql.seen(
+        tx, worker_id=worker_id, runtime=runtime, slots=slots, source_slots=source_slots
+    )

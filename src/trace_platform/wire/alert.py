@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 from uuid import UUID
 
+from pydantic import Field
+
 from trace_platform.wire.task import Strict
 
 # The worst last.
@@ -25,7 +27,27 @@ class Alert(Strict):
     dataset_uuid: UUID | None
     message: str
     facts: dict[str, Any]
+    # Neither acknowledged nor over. What is critical keeps `trace health` firing until then.
+    stands: bool
+    acknowledged_at: datetime | None
+    acknowledged_by: str | None
+    acknowledged_note: str | None
 
 
 class AlertList(Strict):
+    alerts: list[Alert]
+
+
+class AcknowledgeRequest(Strict):
+    """That somebody knows of these alerts, and who."""
+
+    alert_ids: list[UUID] = Field(min_length=1, max_length=1_000)
+    by: str = Field(min_length=1, max_length=200)
+    note: str | None = Field(default=None, min_length=1, max_length=2_000)
+
+
+class Acknowledged(Strict):
+    """The alerts as they are now, and how many of them nobody had acknowledged before."""
+
+    acknowledged: int
     alerts: list[Alert]

@@ -6,14 +6,16 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
+from trace_platform.wire.operator_code import CodeFiles
 from trace_platform.wire.task import BlockNumber, EventScope, Strict
 
 
 class DeployRequest(Strict):
     yaml: str
     file: str = Field(default="dag.yaml", max_length=512)
+    code: CodeFiles = {}
     # Refused unless this is exactly what it would do.
     plan_hash: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
@@ -26,17 +28,23 @@ class DeployResponse(Strict):
     # None when the version was active already.
     deploy_id: UUID | None
     status: Literal["CutOver", "Building", "Unchanged"]
+    # The version that is active until this one is; None when there is none.
+    replaces: UUID | None = None
     new: bool
     jobs: list[str]
     # Jobs whose definition is new.
     added: list[str]
     # Jobs whose data is built.
     builds: list[str]
+    # Of what is right in the file and has no effect, each with its line; and of what the DAG needs
+    # and is not there, one sentence each. It can be deployed all the same.
+    warnings: list[str] = []
 
 
 class RollbackResponse(Strict):
     dag_name: str
-    dag_version: UUID
+    # What is active now; None when what was given up would have been the DAG's first version.
+    dag_version: UUID | None
     # The version that is not active any more, or was being built and never was.
     instead_of: UUID
     # None when a version that was being built was given up and nothing else changed.
@@ -82,8 +90,11 @@ class DagStatus(Strict):
     dag_name: str
     # The database's time: what `since` is measured against.
     as_of: datetime
-    # Events that this DAG reads are recorded and did not become tasks yet.
+    # Events that this DAG reads, or what was said to be invalid of its datasets, did not become
+    # tasks yet.
     routing: bool
+    # When the oldest task was made that has not ended; None when all have.
+    oldest_open: datetime | None = None
     jobs: list[JobStatus]
     datasets: list[DatasetStatus]
 
@@ -113,12 +124,66 @@ class TaskStatus(Strict):
 
 class TaskList(Strict):
     tasks: list[TaskStatus]
+    # There are older ones than these.
+    more: bool = False
+
+
+class TaskSelection(Strict):
+    """Tasks that are canceled or retried together. At least one of the filters has to be given."""
+
+    dag_name: str | None = None
+    job_name: str | None = None
+    status: Status | None = None
+    # To retry: when they ended. To cancel: when they were made.
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+    # Only count them.
+    dry_run: bool = False
+
+
+class TasksOfJob(Strict):
+    dag_name: str
+    job_name: str
+    status: Status
+    tasks: int
+
+
+class SelectedTasks(Strict):
+    """How many tasks were meant or, unless it was a dry run, done; by job and status."""
+
+    # What was made or ended later is none of them: repeat it as `until` for the same ones.
+    until: datetime
+    tasks: int
+    jobs: list[TasksOfJob]
+    # There are so many that not all were taken: say it once more for the rest.
+    more: bool
+
+
+class TaskGroup(Strict):
+    """Tasks of a job that ended, or wait, alike; one that has no like is a group of one."""
+
+    dag_name: str
+    job_name: str
+    tasks: int
+    # When the first and the last of them were made.
+    first_at: datetime
+    last_at: datetime
+    newest: TaskStatus
+
+
+class TaskGroups(Strict):
+    groups: list[TaskGroup]
+    # There are more groups, or older tasks, than these.
+    more: bool
 
 
 class TaskAction(Strict):
     """The task's status once it was canceled or retried."""
 
     status: str
+
+
+Outcome = Literal["Completed", "Failed", "Canceled", "LeaseExpired"]
 
 
 class AttemptStatus(Strict):
@@ -129,7 +194,7 @@ class AttemptStatus(Strict):
     started_at: datetime
     # These two are absent while it runs.
     ended_at: datetime | None
-    outcome: Literal["Completed", "Failed", "Canceled", "LeaseExpired"] | None
+    outcome: Outcome | None
     error_code: str | None
     error_message: str | None
     has_log: bool
@@ -145,7 +210,7 @@ class JobLimits(Strict):
     runtime: str
     operator: str | None
     priority: Priority
-    max_attempts: int
+    max_attempts: int | None
     timeout_seconds: float
     heartbeat_timeout_seconds: float
     max_concurrency: int | None
@@ -184,6 +249,10 @@ class TaskLog(Strict):
     task_id: UUID
     attempt: int
     lines: list[dict[str, Any]]
+    # How it ended; these are absent while it runs.
+    outcome: Outcome | None = None
+    error_code: str | None = None
+    error_message: str | None = None
 
 
 class EventRecord(Strict):
@@ -255,6 +324,8 @@ class JobQueue(Strict):
     runtime: str
     dag_name: str
     job_name: str
+    # Its runs have no end, and slots of their own.
+    is_source: bool
     # False: a later deploy replaced this definition, and these are its last tasks.
     active: bool
     priority: Priority
@@ -275,6 +346,9 @@ class WorkerStatus(Strict):
     runtime: str
     slots: int
     running: int
+    # Runs of sources have slots of their own.
+    source_slots: int
+    running_sources: int
     # Seconds since its last sign of life.
     seen_s: float
 
@@ -284,6 +358,8 @@ class QueueOverview(Strict):
 
     queues: list[JobQueue]
     workers: list[WorkerStatus]
+    # Messages that nobody could handle.
+    dead_letters: int
 
 
 class Reason(Strict):
@@ -293,9 +369,10 @@ class Reason(Strict):
         "completed", "failed", "retry_waits", "canceled", "running", "silent", "cancel_requested",
         "runtime_off", "paused", "held_for_consumer", "deferred", "pressure", "at_limit",
         "no_worker", "workers_full", "in_line", "wake_up", "ready", "retrying", "failing",
-        "source", "not_routed", "no_events", "idle",
+        "source", "not_routed", "no_events", "idle", "waits_for_provider",
         # Of datasets.
         "fresh", "too_old", "building", "not_given", "invalid", "source_down", "unmade",
+        "source_stuck", "source_slots_full", "known_wrong",
     ]  # fmt: skip
     text: str
     cure: str | None = None
@@ -348,7 +425,7 @@ class Why(Strict):
 class HealthRule(Strict):
     code: Literal[
         "queue_depth", "failure_rate", "source_heartbeat", "workers_at_capacity",
-        "dataset_freshness", "database_locks",
+        "dataset_freshness", "database_locks", "outages", "alerts",
     ]  # fmt: skip
     firing: bool
     value: float

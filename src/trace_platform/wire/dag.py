@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from trace_platform.domain.digest import digest
+from trace_platform.domain.own_code import Code, parse
 from trace_platform.domain.runtimes import Runtime, Runtimes
 from trace_platform.wire.dag_edge import DatasetRef, InputEdge, JobOutputRef
 from trace_platform.wire.dag_fields import Count, DagModel, Name, Text, absent
@@ -99,6 +100,16 @@ class Dag(DagModel):
         What makes no difference changes no hash; a runtime's new limit makes a new version.
         """
         jobs = [self._with_own_outputs(self._on_runtime(job, runtimes)) for job in self.jobs]
+        return self.model_copy(update={"jobs": jobs})
+
+    def with_code(self, code: Code) -> Dag:
+        """With the digest of what each job's code is now: another content is another operator."""
+        jobs = [
+            job.model_copy(update={"operator": str(code.pinned(ref))})
+            if job.operator and (ref := parse(job.operator))
+            else job
+            for job in self.jobs
+        ]
         return self.model_copy(update={"jobs": jobs})
 
     def _on_runtime(self, job: Job, runtimes: Runtimes) -> Job:

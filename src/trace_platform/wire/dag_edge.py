@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, WithJsonSchema, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from trace_platform.wire import where as filters
 from trace_platform.wire.dag_fields import DagModel, Name, Output, absent, chosen
+from trace_platform.wire.where_text import WrongText, parse_where
 
 _JOB_AND_OUTPUT = re.compile(r"([a-z][a-z0-9_]{0,40})(?:\.([a-z0-9_]{1,40}))?")
+
+
+# Kept as the mapping, in its normal form, however it was written.
+Where = Annotated[
+    dict[str, Any],
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "object", "additionalProperties": True},
+                {"type": "string", "minLength": 1},
+            ],
+            "examples": [{"severity": "critical"}, "severity = 'critical'"],
+        }
+    ),
+]
 
 
 class JobOutputRef(DagModel):
@@ -45,9 +61,10 @@ class InputEdge(DagModel):
     source: JobOutputRef | DatasetRef = Field(
         alias="from", description="An output of a job here, or a published dataset."
     )
-    # In its normal form.
-    where: dict[str, Any] | None = Field(
-        default=None, exclude_if=absent, description="Conditions on columns; all have to hold."
+    where: Where | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Conditions on columns, as a mapping or in SQL; all have to hold.",
     )
     trigger: bool = Field(
         default=True,
@@ -68,12 +85,26 @@ class InputEdge(DagModel):
     def _filter(cls, value: Any) -> Any:
         if value is None or value == {}:
             return None
+        if isinstance(value, str):
+            value = _parsed(value)
         found = [_filter_error(path, said, value) for path, said in filters.problems(value)]
         if found:
             raise ValidationError.from_exception_data("where", found)
         return filters.normalised(value)
 
 
-def _filter_error(path: filters.Path, said: str, where: Any) -> InitErrorDetails:
-    kind = PydanticCustomError("where", "{said}", {"said": said})
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        return parse_where(text)
+    except WrongText as wrong:
+        error = _filter_error(wrong.path, wrong.said, text, text[: wrong.at])
+        raise ValidationError.from_exception_data("where", [error]) from None
+
+
+def _filter_error(
+    path: filters.Path, said: str, where: Any, before: str | None = None
+) -> InitErrorDetails:
+    """`before`: what of a text is right."""
+    facts = {"said": said} if before is None else {"said": said, "before": before}
+    kind = PydanticCustomError("where", "{said}", facts)
     return InitErrorDetails(type=kind, loc=path, input=[where])

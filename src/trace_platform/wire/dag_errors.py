@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from trace_platform.domain.errors import InvalidDag
 from trace_platform.wire.dag_fields import Path
+from trace_platform.wire.dag_text_place import TextPlace
 
 MAX_LISTED = 100
 MAX_SHOWN = 80
@@ -21,8 +22,8 @@ class DagError:
     field: str
     problem: str
 
-    def at(self, file: str) -> str:
-        where = f"{file}:{self.line}:{self.column}"
+    def at(self, file: str, level: str = "") -> str:
+        where = f"{file}:{self.line}:{self.column}{level and ': '}{level}"
         return (
             f"{where}: {self.field}: {self.problem}" if self.field else f"{where}: {self.problem}"
         )
@@ -45,6 +46,8 @@ class Place:
     unread: bool = False
     # The text of a value that YAML takes for something other than text.
     written: str | None = None
+    # A value that is text, character by character.
+    text: TextPlace | None = None
 
     def nearest(self, path: Path) -> Place:
         """The place of the value at the path, or of what is left of the way to it."""
@@ -59,9 +62,15 @@ class Place:
         return self.unread or any(self.nearest(path[:n]).unread for n in range(1, len(path) + 1))
 
 
-def error_at(root: Place, path: Path, problem: str) -> DagError:
+def error_at(
+    root: Place, path: Path, problem: str, within: tuple[int, int] | None = None
+) -> DagError:
+    """`within` is a line and a column of the text that stands there."""
     place = root.nearest(path)
-    return DagError(place.line, place.column, spell(path), shown(problem, MAX_PROBLEM))
+    line, column = place.line, place.column
+    if within is not None and place.text is not None:
+        line, column = place.text.place(*within)
+    return DagError(line, column, spell(path), shown(problem, MAX_PROBLEM))
 
 
 def invalid_dag(file: str, errors: list[DagError]) -> InvalidDag:

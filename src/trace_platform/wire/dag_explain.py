@@ -8,12 +8,14 @@ from typing import Any
 
 from trace_platform.domain.masking import MASK, mask_text, masked
 from trace_platform.wire.dag_errors import MAX_LISTED, MAX_SHOWN, shown
-from trace_platform.wire.dag_fields import NEEDED, UNKNOWN, UNSHOWN, Path
+from trace_platform.wire.dag_fields import NEEDED, OPERATOR_PATTERN, UNKNOWN, UNSHOWN, Path
 from trace_platform.wire.dag_suggest import instead, near, odd_character
 
 _NAME_PATTERN = r"^[a-z][a-z0-9_]*$"
 _PATTERNS = {
     _NAME_PATTERN: "use lower-case letters, digits and '_', starting with a letter",
+    OPERATOR_PATTERN: "an operator is a name, such as range_splitter, or a class in a Python file"
+    " beside this one: ./my_ops.py:BigBlocks",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "a column is letters, digits and '_', not a digit first",
     r"^sha256:[0-9a-f]{64}$": "write sha256: and the 64 hex digits of the bundle",
     r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+$": "write module.function",
@@ -186,12 +188,16 @@ def _as_is(error: Any, path: Path, written: str | None) -> str:
 
 
 def _pattern(error: Any, path: Path, written: str | None) -> str:
-    said = _PATTERNS.get(error["ctx"]["pattern"], f"should look like {error['ctx']['pattern']}")
+    pattern = error["ctx"]["pattern"]
+    if pattern == OPERATOR_PATTERN and not re.search(r"[./:]", str(error["input"])):
+        # Meant as a name.
+        pattern = _NAME_PATTERN
+    said = _PATTERNS.get(pattern, f"should look like {pattern}")
     odd = odd_character(str(error["input"]))
     if odd and not is_secret(path):
         return f"{said}; it {odd}"
     slug = re.sub(r"[^a-z0-9]+", "_", str(error["input"]).lower()).strip("_")
-    named = error["ctx"]["pattern"] == _NAME_PATTERN and re.fullmatch(r"[a-z]\w{0,40}", slug)
+    named = pattern == _NAME_PATTERN and re.fullmatch(r"[a-z]\w{0,40}", slug)
     return f"{said}, such as '{slug}'" if named and not is_secret(path) else said
 
 

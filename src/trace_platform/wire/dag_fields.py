@@ -16,6 +16,8 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from trace_platform.domain import own_code
+
 MAX_DESCRIPTION = 2_000
 MAX_OUTPUTS = 64
 MAX_DURATION_S = 366 * 86_400
@@ -36,6 +38,8 @@ _SPOKEN = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")
+# Its name, or a class in a file beside the DAG.
+OPERATOR_PATTERN = rf"^([a-z][a-z0-9_]{{0,127}}|{own_code.PATTERN})$"
 
 Path = tuple[str | int, ...]
 
@@ -172,6 +176,7 @@ class DagModel(BaseModel):
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=128)]
+OperatorName = Annotated[str, Field(pattern=OPERATOR_PATTERN, max_length=256)]
 SecretName = Annotated[
     str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=128), BeforeValidator(_secret_name)
 ]

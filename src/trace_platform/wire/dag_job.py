@@ -24,6 +24,7 @@ from trace_platform.wire.dag_fields import (
     DagModel,
     HeartbeatSeconds,
     Name,
+    OperatorName,
     SecretName,
     Text,
     TimeoutSeconds,
@@ -109,7 +110,10 @@ class Job(DagModel):
         description="Where it runs.",
         examples=["ecs_platform", "dispatcher", "lambda"],
     )
-    operator: Name | None = Field(default=None, description="Which operator does the work.")
+    operator: OperatorName | None = Field(
+        default=None,
+        description="Which operator does the work: its name, or ./FILE.py:CLASS beside this file.",
+    )
     udf: Udf | None = Field(default=None, exclude_if=absent, description="For operator: udf.")
     inputs: list[InputEdge] = Field(default=[], description="What wakes a reactive job.")
     outputs: list[Name] = Field(

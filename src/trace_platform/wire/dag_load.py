@@ -12,6 +12,7 @@ from trace_platform.wire.dag_characters import BYTE_ORDER_MARK, hidden_character
 from trace_platform.wire.dag_errors import DagError, DagErrors, Place, shown, spell
 from trace_platform.wire.dag_scalar import plain_value
 from trace_platform.wire.dag_syntax import syntax_error
+from trace_platform.wire.dag_text_place import TextPlace
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
@@ -179,10 +180,17 @@ class _Build:
         elif event.implicit[0]:
             value, problem = plain_value(text)
             place.written = text if not isinstance(value, str) else None
+        place.text = self._text_place(event, value)
         if problem is not None:
             place.unread = True
             self._say(place, step, problem)
         return value
+
+    def _text_place(self, event: Any, value: Any) -> TextPlace | None:
+        if not isinstance(value, str):
+            return None
+        start, end = event.start_mark.index, event.end_mark.index
+        return TextPlace(self._text, start, end, value, event.style or None)
 
     def _say(self, place: Place, step: str | int | None, problem: str) -> None:
         path: list[str | int] = [frame.step for frame in self._frames[1:]]

@@ -228,6 +228,11 @@ class Publish(DagModel):
         return shown[0] if len(shown) == 1 else shown
 
     @property
+    def declared(self) -> dict[str, dict[str, str]]:
+        """The type of each column of its schema, as `declared_columns` takes it."""
+        return {name: {"type": column.type} for name, column in (self.columns or {}).items()}
+
+    @property
     def source(self) -> JobOutputRef:
         """The output that it is; of several the first."""
         return self.sources[0]

@@ -97,18 +97,27 @@ def _explained(found: list[Any], loaded: Loaded) -> list[DagError]:
         key=lambda pair: (pair[0].line, pair[0].column),
     )
     return [
-        _error(each, place, loaded.data)
+        _error(each, place, loaded)
         if number < MAX_LISTED
         else DagError(place.line, place.column, str(number), "not listed")
         for number, (place, each) in enumerate(placed)
     ]
 
 
-def _error(error: Any, place: Place, data: Any) -> DagError:
+def _error(error: Any, place: Place, loaded: Loaded) -> DagError:
     path: Path = error["loc"]
-    said = explain(error, _fields_at(path[:-1], data), path=path, written=place.written)
+    said = explain(error, _fields_at(path[:-1], loaded.data), path=path, written=place.written)
     where = path[:-1] if error["type"] == "missing" else path
-    return DagError(place.line, place.column, spell(where), shown(said, MAX_PROBLEM))
+    line, column = _within(error, place) or (place.line, place.column)
+    return DagError(line, column, spell(where), shown(said, MAX_PROBLEM))
+
+
+def _within(error: Any, place: Place) -> tuple[int, int] | None:
+    """Where in a text it is, for an error that says what stands before it."""
+    before = error.get("ctx", {}).get("before")
+    if before is None or place.text is None:
+        return None
+    return place.text.place(before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
 def _fields_at(path: Path, data: Any) -> list[str]:

@@ -64,14 +64,28 @@ class ColdPart(Strict):
     bytes: int
 
 
+class FileBytes(Strict):
+    """What the files of a generation take."""
+
+    # What readers see.
+    live_bytes: int
+    # What gave way to newer files and is not deleted yet.
+    superseded_bytes: int
+    # Of that: what an attempt that runs may be reading.
+    pinned_bytes: int
+
+
 class DatasetDetail(DatasetEntry):
     # The first reason of its state, as `trace why` says it.
     answer: str
     description: str | None
     storage: str
     write_mode: str | None
-    # By name: type, description, from.
+    # By name: type, which is the declared one if there is one; declared, committed and nullable,
+    # None where nobody said so; description, from.
     columns: dict[str, dict[str, Any]] | None
+    # What of the declared columns is not so in what is committed, one sentence each.
+    misfits: list[str] = []
     pii: list[str]
     max_age_s: float | None
     # All outputs of the job have it in common.
@@ -79,8 +93,12 @@ class DatasetDetail(DatasetEntry):
     generations: int
     # Where the files of the current generation are.
     location: str
+    # The same as a folder of this machine, where a command says it. None: it is none.
+    path: str | None = None
     # Of a dataset that is a table: its name in Postgres, how far it goes, and where its files are.
     table: str | None
+    # None of a table, and of a dispatcher that does not tell yet.
+    files: FileBytes | None = None
     cursor: int | None
     cold: ColdPart | None = None
     first_block: int | None
@@ -264,7 +282,7 @@ class GarbageItem(Strict):
     """Objects that nobody needs."""
 
     place: str
-    # not_committed, not_published, stray, delivery, log
+    # not_committed, not_published, stray, delivery, log, superseded
     why: str
     objects: int
     bytes: int
@@ -279,6 +297,31 @@ class Garbage(Strict):
     places: int
     # Give it as `after` for what follows; None at the end.
     next: str | None
+
+
+class KeptFiles(FileBytes):
+    """What one generation keeps, and why."""
+
+    dataset: str
+    dataset_version: UUID
+    current: bool
+    superseded_partitions: int
+    # Of the superseded bytes: no new reader is given them, and they go when the last one ended.
+    retired_bytes: int
+    # When the next file is old enough to be retired; None when nothing gave way.
+    next_retired_at: datetime | None
+
+
+class GarbageExplanation(Strict):
+    """What is kept in the object store, by which rule, and what holds back what could go."""
+
+    superseded_days: float
+    superseded_versions: int
+    reader_grace_s: float
+    # The attempt that started first of those that may read what gave way since; None: nobody does.
+    oldest_reader: UUID | None
+    oldest_reader_since: datetime | None
+    generations: list[KeptFiles]
 
 
 class CollectRequest(Strict):

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from trace_platform.domain.digest import digest
+from trace_platform.wire.operator_code import CodeFiles
 from trace_platform.wire.task import Strict
 
 # added, changed, affected: its data is built, the last because of what it reads. updated: it runs
@@ -49,7 +50,7 @@ class PublishChange(Strict):
 
 
 class Reader(Strict):
-    """A job of another DAG that reads what is built anew, and so does its work again."""
+    """A job of another DAG that reads what is built anew, or a name that goes."""
 
     dag_name: str
     job_name: str
@@ -67,6 +68,9 @@ class Plan(Strict):
     readers: list[Reader]
     # Tasks that can run at once, as far as workers say.
     slots: int
+    # Of what is right in the file and has no effect, each with its line; and of what the DAG needs
+    # and is not there, one sentence each. It can be deployed all the same.
+    warnings: list[str] = []
 
     @property
     def changes(self) -> list[JobChange]:
@@ -93,18 +97,22 @@ class Plan(Strict):
         """Of what would be done, not of how much data there is by now."""
         done = [[job.job, job.action, job.reuses] for job in self.jobs]
         named = [[each.dataset, each.action] for each in self.publishes]
-        return digest([self.dag_name, str(self.base_version), self.content_hash, done, named])
+        read = [[each.dag_name, each.job_name, each.dataset] for each in self.readers]
+        version = str(self.base_version)
+        return digest([self.dag_name, version, self.content_hash, done, named, read])
 
 
 class PlanRequest(Strict):
     yaml: str
     file: str = Field(default="dag.yaml", max_length=512)
+    code: CodeFiles = {}
 
 
 class SavedPlan(Strict):
     """A plan in a file, with all that it takes to apply it."""
 
     yaml: str
+    code: CodeFiles = {}
     plan: Plan
     plan_hash: str
     saved_at: datetime
@@ -116,6 +124,55 @@ class RollbackRequest(Strict):
     # The version that shall not be active, or built, any more: said so, a request that is repeated
     # because its reply was lost does not go back twice.
     instead_of: UUID | None = None
+
+
+class RollbackPlan(Strict):
+    """What a rollback would do now."""
+
+    dag_name: str
+    # What would not be active, or built, any more.
+    instead_of: UUID | None
+    # What would be active; None when nothing was before.
+    to_version: UUID | None
+    # The names that would stand for nothing any more, and who of other DAGs reads them.
+    unpublishes: list[str] = []
+    readers: list[Reader] = []
+
+
+class RemovalPlan(Strict):
+    """What the removal of a DAG would do now."""
+
+    dag_name: str
+    # The version that is active.
+    dag_version: UUID
+    # Sources that finish what they have begun and end.
+    sources: list[str]
+    # Names that would stand for nothing any more.
+    unpublishes: list[str]
+    # Tasks that have not ended, and backfills: canceled.
+    tasks: int
+    backfills: int
+    # Data that is kept, until it is purged.
+    keeps: Amount
+    # A DAG that others read, or that is being built, is not removed.
+    readers: list[Reader]
+    building: UUID | None
+
+
+class RemovalRequest(Strict):
+    # The version that is active as far as the caller knows: with another one nothing is removed.
+    dag_version: UUID | None = None
+
+
+class RemovalResponse(Strict):
+    dag_name: str
+    # What was active until now.
+    dag_version: UUID
+    deploy_id: UUID
+    unpublished: list[str]
+    # Tasks and backfills that had not ended.
+    tasks: int
+    backfills: int
 
 
 class DeployProgress(Strict):
@@ -132,9 +189,10 @@ class DeployProgress(Strict):
 class DeployStatus(Strict):
     deploy_id: UUID
     dag_name: str
-    kind: Literal["deploy", "rollback"]
+    kind: Literal["deploy", "rollback", "removal"]
     from_version: UUID | None
-    to_version: UUID
+    # None of a removal.
+    to_version: UUID | None
     status: Literal["Building", "CutOver", "Failed", "Canceled"]
     error: str | None
     started_at: datetime
@@ -163,3 +221,28 @@ class DagVersionList(Strict):
 
 class DagVersionDetail(DagVersion):
     yaml: str
+
+
+DagState = Literal["Active", "Building", "Removed", "NotBuilt"]
+
+
+class DagSummary(Strict):
+    dag_name: str
+    # Active: of what is active. Building: a version is being built, beside that or as the first.
+    # Removed, NotBuilt: none is active; what was last deployed.
+    state: DagState
+    dag_version: UUID
+    jobs: int
+    sources: int
+    job_names: list[str]
+    # The names under which it publishes now.
+    datasets: list[str]
+    # Jobs that a user paused.
+    paused: int
+    activated_at: datetime | None
+    # The newest deploy, rollback or removal.
+    last_deploy: DeployStatus | None
+
+
+class DagList(Strict):
+    dags: list[DagSummary]

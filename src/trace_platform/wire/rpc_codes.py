@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 # Of JSON-RPC itself.
 NOT_JSON = -32700
 NOT_A_CALL = -32600
@@ -19,3 +21,9 @@ TOO_LARGES = frozenset({TOO_LARGE, -32003})
 UNAVAILABLE = -32050
 METHOD_REFUSED = -32052
 DISAGREE = -32055
+# No code tells it: what is asked for is not at this node, or not yet.
+NOT_THERE_WORDS = re.compile(
+    r"(header|block|transaction|receipts?) (was )?not found|unknown block"
+    r"|could not find block|after last accepted block|request timed out",
+    re.I,
+)

@@ -14,7 +14,10 @@ from trace_platform.wire.task import Strict
 MAX_TICKS = 1_000
 
 # Pending, Running, Dead and Draining are the life of a run; what has none is Active.
-SourceState = Literal["Active", "Pending", "Running", "Dead", "Draining", "Canceled", "Paused"]
+# Stuck: it runs, and does not get on.
+SourceState = Literal[
+    "Active", "Pending", "Running", "Stuck", "Dead", "Draining", "Canceled", "Paused"
+]
 
 
 class SourceStatus(Strict):
@@ -25,6 +28,13 @@ class SourceStatus(Strict):
     # Of always_on: the run, which keeps its id however often it is started again.
     run_id: UUID | None = None
     attempt: int | None = None
+    # Of one that runs: how far it is and how far the outside, how long ago that was heard of, and
+    # why it does not get on, since when.
+    last: int | None = None
+    head: int | None = None
+    heard_s: float | None = None
+    stuck: str | None = None
+    stuck_s: float | None = None
     # Why it is Dead, and when it is tried again.
     error_code: str | None = None
     error_message: str | None = None

@@ -170,6 +170,8 @@ class ClaimBatchRequest(Strict):
     runtime: str = Field(min_length=1, max_length=128)
     worker_id: WorkerId
     max_tasks: int = Field(ge=1, le=1_000)
+    # Runs of sources, which have slots of their own, or everything else.
+    sources: bool = False
 
 
 class ClaimBatchResponse(Strict):
@@ -207,6 +209,11 @@ class Fenced(Strict):
 class Progress(Strict):
     done: int = Field(ge=0, le=2**53)
     total: int = Field(ge=0, le=2**53)
+    # Of a source: how long ago it heard from the outside; None: never.
+    heard_s: float | None = Field(default=None, ge=0)
+    # And why it does not get on, since when.
+    stuck: str | None = Field(default=None, max_length=2_000)
+    stuck_s: float = Field(default=0.0, ge=0)
 
 
 class HeartbeatRequest(Fenced):
@@ -234,7 +241,21 @@ class HeartbeatBatchRequest(Strict):
     worker_id: WorkerId
     runtime: str = Field(min_length=1, max_length=128)
     slots: int = Field(ge=1, le=100_000)
+    source_slots: int = Field(default=0, ge=0, le=100_000)
     beats: list[HeartbeatRequest] = Field(max_length=1_000)
+
+
+class TakeOverRequest(Strict):
+    """A worker that started: what those of its identity held before it has nobody any more."""
+
+    identity: WorkerId
+    # How many times a worker of this identity has started, this time included.
+    incarnation: int = Field(ge=1, le=10**15 - 1)
+
+
+class TakeOverResponse(Strict):
+    # Attempts that were given up.
+    given_up: int
 
 
 class HeartbeatResult(Strict):
@@ -292,6 +313,9 @@ class CompleteRequest(Fenced):
     retry_after_s: float = Field(default=0.0, ge=0, le=MAX_RETRY_AFTER_S)
     # The worker had to stop, not the work: this attempt does not count.
     interrupted: bool = False
+    # What the work needs is away, a node or Postgres data: this attempt counts only when that has
+    # lasted for hours.
+    outage: bool = False
     # The attempt's log lies in the object store.
     has_log: bool = False
 

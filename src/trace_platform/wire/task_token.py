@@ -64,6 +64,8 @@ class TaskClaims(Strict):
     read_prefixes: list[str]
     write_prefixes: list[str]
     scratch_prefixes: list[str] = []
+    # Whether the platform vouches for the operator; tokens from before this was said are of none.
+    trusted: bool = False
 
 
 class TokenVerifier:

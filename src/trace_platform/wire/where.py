@@ -2,19 +2,17 @@
 
     where: { severity: critical, chain_id: { in: [1, 10] }, block_number: { gte: 100, lt: 200 } }
 
-All conditions have to hold. As in SQL, a null is equal to nothing and lies in no range: `null` is
-the one condition that matches it. Text is ordered by code point.
+`where_text` reads the same from a condition in SQL. All conditions have to hold. As in SQL, a null
+is equal to nothing and lies in no range: `null` is the one condition that matches it. Text is
+ordered by code point.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
-
-import yaml
 
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.wire.dag_suggest import instead
@@ -31,7 +29,6 @@ Comparison = Literal["gt", "gte", "lt", "lte"]
 
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _OPERATORS = ("in", "gt", "gte", "lt", "lte")
-_SYMBOL: dict[Comparison, str] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _KINDS = {str: "text", bool: "true or false", int: "numbers", float: "numbers"}
 _EXAMPLE = "where: { severity: critical, block_number: { gte: 100, lt: 200 } }"
 
@@ -56,10 +53,8 @@ class Bound:
 
 def problems(where: Any) -> Iterator[Problem]:
     """Everything that is wrong with a filter: where in it, and what would be right."""
-    if isinstance(where, str):
-        yield (), f"write a filter as a mapping: {_structured(where) or 'such as ' + _EXAMPLE}"
-    elif not isinstance(where, dict):
-        yield (), f"a filter is a mapping of columns, such as {_EXAMPLE}"
+    if not isinstance(where, dict):
+        yield (), f"a filter is a mapping of columns or a condition in SQL, such as {_EXAMPLE}"
     else:
         yield from _too_much(where)
         for column, condition in where.items():
@@ -202,58 +197,3 @@ def _normal_condition(condition: Any) -> Any:
 def _normal(value: Scalar) -> Scalar:
     # jsonb keeps no difference between 1e3 and 1000 either.
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-_LITERAL = r"(?:'(?:[^']|'')*'|-?[0-9]+(?:\.[0-9]+)?|true\b|false\b)"
-_CONDITION = re.compile(
-    rf"""\s*(?P<column>[A-Za-z_][A-Za-z0-9_]*)\s*
-    (?: (?P<symbol><=|>=|==|=|<|>)\s*(?P<value>{_LITERAL})
-      | in\s*\(\s*(?P<values>{_LITERAL}(?:\s*,\s*{_LITERAL})*)\s*\)
-      | is\s+null\b )
-    \s*(?:and\b|$)""",
-    re.IGNORECASE | re.VERBOSE,
-)
-
-
-def _structured(text: str) -> str | None:
-    """The mapping that says what a condition in SQL says, where it is simple enough."""
-    found: dict[str, Any] = {}
-    position = 0
-    while position < len(text.rstrip()):
-        match = _CONDITION.match(text, position)
-        if match is None or len(text) > MAX_TEXT or not _add(found, match):
-            return None
-        position = match.end()
-    if not found or any(problems(found)):
-        return None
-    shown: str = yaml.safe_dump(
-        found, default_flow_style=True, width=math.inf, sort_keys=False, allow_unicode=True
-    )
-    return f"where: {shown.strip()}"
-
-
-def _add(found: dict[str, Any], match: re.Match[str]) -> bool:
-    """False when the column has a condition already that this one cannot join."""
-    column, symbol = match["column"], match["symbol"]
-    comparison = next((name for name, sign in _SYMBOL.items() if sign == symbol), None)
-    if comparison is not None:
-        bounds = found.setdefault(column, {})
-        joins = isinstance(bounds, dict) and "in" not in bounds and comparison not in bounds
-        if joins:
-            bounds[comparison] = _literal(match["value"])
-        return joins
-    if column in found:
-        return False
-    if match["values"] is not None:
-        found[column] = {"in": [_literal(each) for each in re.findall(_LITERAL, match["values"])]}
-    else:
-        found[column] = _literal(match["value"]) if symbol else None
-    return True
-
-
-def _literal(text: str) -> Scalar:
-    if text.startswith("'"):
-        return text[1:-1].replace("''", "'")
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    return float(text) if "." in text else int(text)

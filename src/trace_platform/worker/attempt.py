@@ -25,8 +25,8 @@ from trace_platform.domain.errors import (
 )
 from trace_platform.domain.masking import mask_text
 from trace_platform.drivers.query_endpoint import QueryEndpoint
-from trace_platform.operators import registry
 from trace_platform.operators.contract import Result, TaskContext
+from trace_platform.operators.facts import config_model
 from trace_platform.wire.task import (
     MAX_RETRY_AFTER_S,
     Claimed,
@@ -42,6 +42,8 @@ from trace_platform.wire.task import (
 )
 from trace_platform.worker.attempt_log import AttemptLog
 from trace_platform.worker.resources import Resources
+from trace_platform.worker.standing import Standing
+from trace_platform.worker.tell_contradiction import tell_contradiction
 
 # Named: finding the name out by itself takes longer than logging a line.
 log = structlog.get_logger("trace_platform.worker")
@@ -50,6 +52,7 @@ log = structlog.get_logger("trace_platform.worker")
 DRAIN_S = 30.0
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
+MAX_CAUSES = 5
 
 # Of events, with the attempt's capability token; how many were new.
 Emit = Callable[[EventsRequest, str], int]
@@ -78,6 +81,7 @@ class Attempt:
         self._beats = 0
         self._progress: Progress | None = None
         self._says_progress = False
+        self._standing = Standing()
         self.log = AttemptLog(lambda: self._log, resources.store, claimed.task.log_uri)
 
     @property
@@ -124,7 +128,8 @@ class Attempt:
         if not self._beats:
             self._log.info("attempt_runs", operator=self.claimed.task.operator)
         self._beats += 1
-        return HeartbeatRequest(**self._fence(), progress=self._progress)
+        progress = self._standing.told(self._progress) if self.is_source else self._progress
+        return HeartbeatRequest(**self._fence(), progress=progress)
 
     def look(self) -> None:
         """Save its log and see how far it is. The store and Spark may hang: no heartbeat does."""
@@ -144,6 +149,7 @@ class Attempt:
     def _say_progress(self, done: int, total: int) -> None:
         self._says_progress = True
         self._progress = Progress(done=min(done, total), total=total)
+        self._standing.heard()
 
     def heard(self, answer: HeartbeatResponse | TraceError) -> None:
         """Only a lost fence or a directive stops the work, never an outage."""
@@ -242,6 +248,7 @@ class Attempt:
         try:
             result = self._run_operator()
         except TraceError as error:
+            tell_contradiction(error, self.claimed.task, self._data, self._log)
             return self.failed(self._stop_reason or self._drain_reason or error)
         except Exception as error:
             if self._stop_reason is None:
@@ -263,12 +270,13 @@ class Attempt:
 
     def _run_operator(self) -> Result:
         task = self.claimed.task
-        operator = registry.load(task.operator)()
+        kind, py_file = self._resources.operator(task.operator)
+        operator = kind()
         try:
-            config = operator.Config.model_validate(task.config)
+            config = config_model(kind).model_validate(task.config)
         except ValidationError as error:
             raise InvalidConfig(f"config of {task.operator}: {error}") from None
-        with self._resources.spark.task_thread(self.tag) as spark:
+        with self._resources.spark.task_thread(self.tag, py_file) as spark:
             return operator.run(
                 TaskContext(
                     task_id=task.task_id,
@@ -285,12 +293,14 @@ class Attempt:
                     data=self._data,
                     query=self._query,
                     progress=self._say_progress,
+                    stuck=self._standing.is_stuck,
                     log=self.log,
                 )
             )
 
     def failed(self, error: TraceError, events: Sequence[DatasetEvent] = ()) -> CompleteRequest:
         message = error.message + (f" ({error.hint})" if error.hint else "")
+        self._note_failure(error)
         return CompleteRequest(
             **self._fence(),
             status="Canceled" if isinstance(error, TaskCanceled) else "Failed",
@@ -301,8 +311,21 @@ class Attempt:
             retry_after_s=_retry_after_s(error),
             interrupted=isinstance(error, WorkerStopped)
             or (self.is_source and isinstance(error, TaskTimedOut)),
+            outage=error.is_outage,
             has_log=self.log.save(),
         )
+
+    def _note_failure(self, error: TraceError) -> None:
+        """Why it failed is read where the rest of the attempt is: with what the error knows, and
+        what it came of."""
+        facts = {name: value for name, value in error.facts.items() if value is not None}
+        if error.hint:
+            facts["hint"] = error.hint
+        if causes := _causes(error):
+            facts["caused_by"] = causes
+        event = "attempt_canceled" if isinstance(error, TaskCanceled) else "attempt_failed"
+        said = {"code": error.code, "reason": _storable(error.message)[:20_000]}
+        self.log.end(event, said | facts | said)
 
     def _fence(self) -> dict[str, Any]:
         claimed = self.claimed
@@ -321,6 +344,17 @@ def _retry_after_s(error: TraceError) -> float:
 def _storable(text: str) -> str:
     """Text as Postgres takes it: what an operator quotes may be no text at all."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def _causes(error: BaseException) -> list[str]:
+    """Type and first line of the errors that this one came of, the nearest first."""
+    found: list[str] = []
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    while cause is not None and len(found) < MAX_CAUSES:
+        lines = str(cause).strip().splitlines()
+        found.append(f"{type(cause).__name__}: {lines[0][:500] if lines else 'no message'}")
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return found
 
 
 def _crash(error: Exception) -> OperatorCrashed:

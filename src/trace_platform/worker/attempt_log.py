@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,6 +29,7 @@ class AttemptLog:
         self._lines: list[str] = []
         self._bytes = 0
         self._saved = 0
+        self._has_end = False
 
     def info(self, event: str, **facts: Any) -> None:
         self._say("info", event, facts)
@@ -38,6 +39,12 @@ class AttemptLog:
 
     def error(self, event: str, **facts: Any) -> None:
         self._say("error", event, facts)
+
+    def end(self, event: str, facts: Mapping[str, Any]) -> None:
+        """Why the attempt ended, once. Kept alone: the process's log says it by itself."""
+        if not self._has_end:
+            self._has_end = True
+            self._note("error", event, facts)
 
     def save(self) -> bool:
         """Whether the attempt has a log in the store. A store that refuses it costs the lines, not
@@ -55,8 +62,12 @@ class AttemptLog:
 
     def _say(self, level: str, event: str, facts: dict[str, Any]) -> None:
         getattr(self._log(), level)(event, **facts)
+        self._note(level, event, facts)
+
+    def _note(self, level: str, event: str, facts: Mapping[str, Any]) -> None:
         when = datetime.now(UTC).isoformat()
-        line = {"timestamp": when, "level": level, "event": event, **masked(facts)}
+        own = {"timestamp": when, "level": level, "event": event}
+        line = own | {key: value for key, value in masked(facts).items() if key not in own}
         self._keep(json.dumps(line, default=str) + "\n")
 
     def _keep(self, text: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from trace_platform.domain.errors import TraceError
+from trace_platform.domain.worker_identity import WorkerIdentity
 from trace_platform.wire.headers import TASK_CAPABILITY, WORKER_TOKEN
 from trace_platform.wire.refusal import DISPATCHER, error_from
 from trace_platform.wire.task import (
@@ -25,6 +26,8 @@ from trace_platform.wire.task import (
     HeartbeatBatchResponse,
     HeartbeatResponse,
     Problem,
+    TakeOverRequest,
+    TakeOverResponse,
 )
 from trace_platform.worker.http_connection import HttpConnection
 
@@ -39,9 +42,19 @@ class DispatcherClient:
             {"Content-Type": "application/json", WORKER_TOKEN: worker_token},
         )
 
-    def claim(self, runtime: str, worker_id: str, max_tasks: int) -> list[Claimed]:
-        """At most so many tasks, the Dispatcher's choice."""
-        body = ClaimBatchRequest(runtime=runtime, worker_id=worker_id, max_tasks=max_tasks)
+    def take_over(self, identity: WorkerIdentity) -> int:
+        """What this worker held before it was started again is given up. How many attempts."""
+        body = TakeOverRequest(identity=identity.name, incarnation=identity.incarnation)
+        answer = self._post("/internal/worker-starts", body)
+        return DISPATCHER.read(TakeOverResponse, answer).given_up
+
+    def claim(
+        self, runtime: str, worker_id: str, max_tasks: int, *, sources: bool = False
+    ) -> list[Claimed]:
+        """At most so many runs of sources, or tasks that end: the Dispatcher's choice."""
+        body = ClaimBatchRequest(
+            runtime=runtime, worker_id=worker_id, max_tasks=max_tasks, sources=sources
+        )
         answer = self._post("/internal/task-claims", body)
         return DISPATCHER.read(ClaimBatchResponse, answer).claimed
 
@@ -63,6 +76,13 @@ class DispatcherClient:
         shown = {TASK_CAPABILITY: capability_token}
         answer = self._post("/v1/task/events", request, shown)
         return DISPATCHER.read(Accepted, answer).accepted
+
+    def operator_code(self, digest: str) -> bytes:
+        """Of an operator that lies beside a DAG: its files, as canonical JSON."""
+        status, answer = self._http.get(f"/internal/operator-code/{digest}")
+        if status == 200:
+            return answer
+        raise DISPATCHER.error(status, answer)
 
     def close(self) -> None:
         self._http.close()

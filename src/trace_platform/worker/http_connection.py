@@ -30,9 +30,18 @@ class HttpConnection:
         self, path: str, body: bytes, headers: Mapping[str, str] | None = None
     ) -> tuple[int, bytes]:
         """Status and body. Raise DispatcherUnreachable when there is no answer."""
+        return self._ask("POST", path, body, headers or {})
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """As `post`."""
+        return self._ask("GET", path, None, {})
+
+    def _ask(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[int, bytes]:
         connection = self._connection()
         try:
-            connection.request("POST", path, body, {**self._headers, **(headers or {})})
+            connection.request(method, path, body, {**self._headers, **headers})
             response = connection.getresponse()
             return response.status, response.read()
         except (OSError, http.client.HTTPException) as error:

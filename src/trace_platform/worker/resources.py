@@ -5,12 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from trace_platform.data.database import DataDatabase
 from trace_platform.domain.errors import InvalidConfig
+from trace_platform.domain.own_code import parse
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.query_endpoint import QueryEndpoint
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
+from trace_platform.operators import registry
+from trace_platform.operators.contract import Operator
+from trace_platform.operators.own.load_code import CodeLoader
 from trace_platform.operators.spark.session import SparkRuntime
 
 
@@ -21,8 +26,19 @@ class Resources:
     rpc: Callable[[str], RpcEndpoint]
     spark: SparkRuntime
     data: DataDatabase | None = field(default=None)
+    # Of code that lies beside DAG files.
+    code: CodeLoader | None = field(default=None)
     # By an attempt's capability token.
     query: Callable[[str], QueryEndpoint] | None = field(default=None)
+
+    def operator(self, name: str) -> tuple[type[Operator], Path | None]:
+        """The operator's class; of code beside a DAG also what Spark's executors need of it."""
+        ref = parse(name)
+        if ref is None:
+            return registry.load(name), None
+        if self.code is None:
+            raise InvalidConfig("this worker runs no code that lies beside DAG files")
+        return self.code.load(ref), self.code.zip_of(ref)
 
     def data_database(self) -> DataDatabase:
         if self.data is None:

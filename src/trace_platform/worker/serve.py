@@ -6,10 +6,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import structlog
 
 from trace_platform.domain.errors import OperatorCrashed, TraceError, Unavailable, WorkerStopped
+from trace_platform.domain.worker_identity import WorkerIdentity
 from trace_platform.drivers.queue import QueueReceiver
 from trace_platform.wire.task import Claimed, HeartbeatBatchRequest
 from trace_platform.worker.attempt import Attempt
@@ -39,27 +41,42 @@ GATHER_S = 0.005
 MAX_CLAIM = 100
 
 
+@dataclass(slots=True)
+class Line:
+    """Slots of one kind, what has them, and where their wake-ups come from. Runs of sources have no
+    end: they have slots of their own, so that they never take all from tasks that end."""
+
+    slots: int
+    queue: QueueReceiver
+    queue_name: str
+    is_sources: bool
+    running: set[Attempt] = field(default_factory=set)
+
+    @property
+    def room(self) -> int:
+        return self.slots - len(self.running)
+
+
 class Worker:
     def __init__(
         self,
-        worker_id: str,
+        identity: WorkerIdentity,
         runtime: str,
-        queue_name: str,
-        slots: int,
-        queue: QueueReceiver,
+        tasks: Line,
+        sources: Line,
         dispatcher: DispatcherClient,
         resources: Resources,
     ) -> None:
-        self._worker_id = worker_id
+        self._identity = identity
+        self._worker_id = str(identity)
         self._runtime = runtime
-        self._queue_name = queue_name
-        self._slots = slots
-        self._queue = queue
+        self._tasks = tasks
+        self._sources = sources
         self._dispatcher = dispatcher
         self._resources = resources
         self._stopping = threading.Event()
+        self._defect: BaseException | None = None
         self._ended = threading.Event()
-        self._running: set[Attempt] = set()
         self._threads = AttemptThreads(self._run)
         self._changed = threading.Condition()
         self._ends = Reports(dispatcher.complete, self._settled, "ends")
@@ -72,19 +89,50 @@ class Worker:
         self._watch()
         on_ready()
         log.info("worker_ready", worker=self._worker_id, runtime=self._runtime)
-        self._poll()
+        self._work()
         self._drain()
 
     def _watch(self) -> None:
         for name, work in (("heartbeats", self._heartbeats), ("looks", self._looks)):
             threading.Thread(target=work, name=name, daemon=True).start()
 
-    def _poll(self) -> None:
+    def _work(self) -> None:
+        """Until it is to stop."""
+        self._patiently(self._take_over)
+        sources = threading.Thread(target=self._poll_sources, daemon=True)
+        sources.start()
+        self._poll(self._tasks)
+        sources.join()
+        if self._defect is not None:
+            raise self._defect
+
+    def _take_over(self) -> bool:
+        """What this worker ran before it was killed has nobody any more: another attempt need not
+        wait for those leases to run out."""
+        given_up = self._dispatcher.take_over(self._identity)
+        if given_up:
+            log.warning("attempts_left_behind", worker=self._worker_id, given_up=given_up)
+        return True
+
+    def _poll_sources(self) -> None:
+        """What nobody expected ends the whole worker, as it does where tasks are polled: its
+        supervisor starts another one."""
+        try:
+            self._poll(self._sources)
+        except BaseException as error:
+            self._defect = error
+            self._stopping.set()
+
+    def _poll(self, line: Line) -> None:
+        if line.slots:
+            self._patiently(lambda: self._take(line, self._room(line)))
+
+    def _patiently(self, work: Callable[[], bool]) -> None:
+        """Again and again until it says that it is done, or the worker is to stop."""
         while not self._stopping.is_set():
-            room = self._room()
             try:
-                if room:
-                    self._take(room)
+                if work():
+                    return
             except Unavailable as error:
                 log.warning("poll_waits", reason=error.message)
                 self._stopping.wait(WAIT_S)
@@ -92,32 +140,38 @@ class Worker:
                 log.error("claim_refused", code=error.code, reason=error.message)
                 self._stopping.wait(WAIT_S)
 
-    def _room(self) -> int:
+    def _room(self, line: Line) -> int:
         """How many attempts more there is room for; waits a little while there is none."""
         with self._changed:
-            if self._changed.wait_for(lambda: len(self._running) < self._slots, WAIT_S):
+            if self._changed.wait_for(lambda: line.room > 0, WAIT_S):
                 # Short tasks end in swarms: a moment later there is room for several of them.
-                self._changed.wait_for(lambda: len(self._running) <= self._slots // 2, GATHER_S)
-            return self._slots - len(self._running)
+                self._changed.wait_for(lambda: len(line.running) <= line.slots // 2, GATHER_S)
+            return line.room
 
-    def _take(self, room: int) -> None:
+    def _take(self, line: Line, room: int) -> bool:
         """As many tasks as there are wake-ups. A wake-up is a hint and done with either way: which
-        tasks are due is the Dispatcher's to say."""
-        wake_ups = self._queue.receive(self._queue_name, min(room, MAX_CLAIM), VISIBILITY_S, WAIT_S)
+        tasks are due is the Dispatcher's to say. Never done."""
+        if room <= 0:
+            return False
+        limit = min(room, MAX_CLAIM)
+        wake_ups = line.queue.receive(line.queue_name, limit, VISIBILITY_S, WAIT_S)
         if not wake_ups:
-            return
-        for claimed in self._dispatcher.claim(self._runtime, self._worker_id, len(wake_ups)):
-            self._launch(claimed)
+            return False
+        for claimed in self._dispatcher.claim(
+            self._runtime, self._worker_id, len(wake_ups), sources=line.is_sources
+        ):
+            self._launch(line, claimed)
         try:
-            self._queue.ack([message.receipt for message in wake_ups])
+            line.queue.ack([message.receipt for message in wake_ups])
         except Unavailable as error:
             # They come back, and find nothing to do.
             log.warning("ack_lost", reason=error.message)
+        return False
 
-    def _launch(self, claimed: Claimed) -> None:
+    def _launch(self, line: Line, claimed: Claimed) -> None:
         attempt = Attempt(claimed, self._resources, self._dispatcher.emit)
         with self._changed:
-            self._running.add(attempt)
+            line.running.add(attempt)
         self._threads.launch(attempt)
 
     def _run(self, attempt: Attempt) -> None:
@@ -131,7 +185,8 @@ class Worker:
 
     def _settled(self, attempts: list[Attempt]) -> None:
         with self._changed:
-            self._running.difference_update(attempts)
+            for line in (self._tasks, self._sources):
+                line.running.difference_update(attempts)
             self._changed.notify_all()
 
     def _heartbeats(self) -> None:
@@ -164,7 +219,8 @@ class Worker:
                 HeartbeatBatchRequest(
                     worker_id=self._worker_id,
                     runtime=self._runtime,
-                    slots=self._slots,
+                    slots=self._tasks.slots,
+                    source_slots=self._sources.slots,
                     beats=[attempt.beat() for attempt in attempts],
                 )
             )
@@ -180,23 +236,25 @@ class Worker:
 
     def _attempts(self) -> list[Attempt]:
         with self._changed:
-            return list(self._running)
+            return [*self._tasks.running, *self._sources.running]
 
     def _drain(self) -> None:
         """Hand the work back at once, so that it can go on elsewhere. Sources have a moment to
         finish what they have begun."""
         attempts = self._attempts()
         log.info("worker_stopping", running=len(attempts))
-        sources = [attempt for attempt in attempts if attempt.is_source]
+        sources = [attempt for attempt in attempts if attempt in self._sources.running]
         for attempt in sources:
             attempt.drain(WorkerStopped("the worker was stopped"))
-        self._hand_back([a for a in attempts if not (a.has_ended or a.is_source)])
+        self._hand_back([a for a in attempts if not a.has_ended and a not in sources])
         with self._changed:
-            self._changed.wait_for(lambda: not self._running.intersection(sources), STOP_GRACE_S)
+            self._changed.wait_for(lambda: not self._sources.running, STOP_GRACE_S)
         self._hand_back([attempt for attempt in sources if not attempt.has_ended])
         with self._changed:
             # What has ended is still to be reported.
-            self._changed.wait_for(lambda: not self._running, STOP_GRACE_S)
+            self._changed.wait_for(
+                lambda: not (self._tasks.running or self._sources.running), STOP_GRACE_S
+            )
         self._ends.stop()
         self._commits.stop()
         self._ended.set()

@@ -139,7 +139,7 @@ async def test_what_is_new_after_a_cut_over_is_announced_once_and_is_no_change(
     await plane.settle()
     split = next(each for each in await take(plane) if each.task.job.name == "split")
     emitted = EventsRequest(**fence_fields(split), events=[range_event(split, 10, 19)])
-    assert await record_events(plane.me.state, emitted) == 1
+    assert await record_events(plane.me.state, emitted, plane.me.grants.trusts) == 1
     await plane.complete(split, status="Failed", error_code="x", interrupted=True)
     await requeue_failed(plane.me.state)
     assert await work(plane) == ["10-19"]

@@ -216,6 +216,23 @@ async def test_forged_tokens_open_nothing(http: httpx.AsyncClient, plane: Contro
     assert plane.sql("SELECT * FROM tasks") == before
 
 
+async def test_the_token_of_an_attempt_goes_in_either_header(
+    http: httpx.AsyncClient, plane: ControlPlane
+) -> None:
+    claimed = await claim(http, plane)
+    token = claimed["capability_token"]
+    named, bearer = capability(claimed), {"Authorization": f"Bearer {token}"}
+    for headers in (named, bearer, named | bearer, named | {"Authorization": "Basic bWU6cHc="}):
+        answer = await http.post("/v1/task/heartbeat", json=fence(claimed), headers=headers)
+        assert answer.status_code == 200, headers
+    twice = [*named.items(), ("X-Trace-Task-Capability", f"{token[:-4]}AAAA")]
+    for headers in (named | {"Authorization": f"Bearer {SECRETS.user_token}"}, twice):
+        answer = await http.post("/v1/task/heartbeat", json=fence(claimed), headers=headers)
+        assert answer.status_code == 401, headers
+        assert "different tokens" in answer.text
+        assert token not in answer.text
+
+
 async def test_a_token_of_another_attempt_or_task_is_forbidden(
     http: httpx.AsyncClient, plane: ControlPlane
 ) -> None:

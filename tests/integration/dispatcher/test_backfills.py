@@ -223,6 +223,28 @@ async def test_an_input_that_is_not_routed_yet_is_gone_through_and_keeps_its_own
     assert ("decode", 10, 19) in await run_all(plane)
 
 
+async def test_an_input_that_is_routed_after_a_failed_backfill_is_done_whatever_was_read_before(
+    plane: ControlPlane,
+) -> None:
+    await filled(plane, 0)
+    await plane.trigger(0, 9, "flow", "request")
+    plane.sql("UPDATE outbox SET available_at = now() + interval '1 h' WHERE kind = 'route'")
+    await start(plane, "ingest", 0, 9, force=True)
+    (older,) = await take(plane)
+    await start(plane, "ingest", 0, 9, force=True)
+    (newer,) = await take(plane)
+    await plane.complete(newer, status="Failed", error_code="broken", retryable=False)
+    await commit(plane, older)
+    plane.sql("UPDATE outbox SET available_at = now() WHERE kind = 'route'")
+    await run_all(plane)
+    # The older attempt had not read what the newer one was asked for.
+    held = plane.sql(
+        "SELECT p.task_id FROM partition_versions p JOIN datasets d ON d.uuid = p.dataset_uuid"
+        " WHERE d.job_name = 'ingest' AND p.superseded_at IS NULL"
+    )
+    assert [each["task_id"] != older.task.task_id for each in held] == [True]
+
+
 async def test_what_is_up_to_date_is_skipped_and_nothing_left_is_no_backfill(
     plane: ControlPlane,
 ) -> None:

@@ -12,6 +12,9 @@ from tests.support.control_plane import ControlPlane
 from trace_platform.dispatcher.claim_task import claim_tasks
 from trace_platform.dispatcher.emit_events import emit_events
 from trace_platform.dispatcher.reap_leases import reap_leases
+from trace_platform.dispatcher.requeue_failed import requeue_failed
+from trace_platform.dispatcher.watch_sources import watch_sources
+from trace_platform.drivers.queue import source_queue
 from trace_platform.state import holds, tasks
 from trace_platform.wire.control import EmitRequest
 from trace_platform.wire.task import Claimed, NotClaimed
@@ -276,3 +279,53 @@ def read_rows(plane: ControlPlane) -> int:
         "SELECT seq_tup_read + idx_tup_fetch AS n FROM pg_stat_user_tables WHERE relname = 'tasks'"
     )
     return int(row["n"])
+
+
+def with_sources(name: str, count: int) -> str:
+    """As `dag`, with so many sources that run without end."""
+    return dag(name, work="") + "".join(
+        f"  - {{ name: endless_{n}, activation: source, source: {{ kind: always_on }},"
+        " runtime: ecs_platform, operator: no_op }\n"
+        for n in range(count)
+    )
+
+
+async def test_runs_of_sources_and_tasks_that_end_are_claimed_apart(plane: ControlPlane) -> None:
+    await plane.deploy(with_sources("d", 3))
+    await watch_sources(plane.me.state, 1.0)
+    await emit(plane, "d.source", *range(2))
+    assert jobs_of(await take(plane, 10)) == ["d.work"] * 2
+    sources = await claim_tasks(
+        plane.me.state, plane.me.grants, "ecs_platform", ["w"] * 10, sources=True
+    )
+    assert sorted(jobs_of([c for _, c in sources])) == [f"d.endless_{n}" for n in range(3)]
+
+
+async def test_sources_are_announced_where_their_slots_are_and_tasks_where_theirs_are(
+    plane: ControlPlane,
+) -> None:
+    await plane.deploy(with_sources("d", 2))
+    await watch_sources(plane.me.state, 1.0)
+    await emit(plane, "d.source", 1)
+    at_sources = plane.received.receive(source_queue("ecs_platform"), 10, 30)
+    at_tasks = plane.received.receive("ecs_platform", 10, 30)
+    runs = {str(row["id"]) for row in plane.sql("SELECT id FROM tasks WHERE dedupe_key = 'run'")}
+    assert {message.body["task_id"] for message in at_sources} == runs
+    assert len(at_tasks) == 1
+    # A wake-up that was lost is sent again to the same place.
+    plane.sql("UPDATE tasks SET announce_again_at = clock_timestamp()")
+    await requeue_failed(plane.me.state)
+    await plane.settle()
+    again = plane.received.receive(source_queue("ecs_platform"), 10, 30)
+    assert {message.body["task_id"] for message in again} == runs
+
+
+async def test_the_sources_of_an_organisation_cost_its_tasks_no_turn(plane: ControlPlane) -> None:
+    await plane.deploy(with_sources("d", 3))
+    await watch_sources(plane.me.state, 1.0)
+    await claim_tasks(plane.me.state, plane.me.grants, "ecs_platform", ["w"] * 3, sources=True)
+    await emit(plane, "d.source", *range(2))
+    plane.sql("UPDATE tasks SET priority = 2 WHERE status = 'Queued'")
+    other = other_org(plane, tasks=4)
+    claims = await take(plane, 4)
+    assert sum(claimed.task.org_id == other for claimed in claims) == 2

@@ -78,7 +78,7 @@ async def test_a_range_inside_a_committed_one_completes_and_says_that_it_is_cove
     newest = (await list_tasks(plane.me.state, plane.me.org_id, "chain", "ingest", None, 1)).tasks
     assert newest[0].note == "covered by 0-999"
     me = plane.me
-    why = await explain(me.state, me.runtimes, me.org_id, str(newest[0].task_id))
+    why = await explain(me.state, me.data, me.runtimes, me.org_id, str(newest[0].task_id))
     assert why.answer.endswith(": covered by 0-999")
 
 

@@ -9,7 +9,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from tests.integration.dispatcher.test_datasets import DESCRIBED
+from tests.integration.dispatcher.test_datasets import AGED, DESCRIBED
 from tests.integration.dispatcher.test_resolve_datasets import compacted
 from tests.support.chain_data import READER, fill, finish, rebuilt, take, version_of
 from tests.support.control_plane import SECRETS, ControlPlane
@@ -31,12 +31,14 @@ SERVICE = {"X-Trace-Service-Token": SECRETS.service_token}
 
 
 async def summaries(plane: ControlPlane) -> dict[str, DatasetSummary]:
-    found = await summarize_datasets(plane.me.state, plane.me.org_id)
+    found = await summarize_datasets(plane.me.state, plane.me.data, plane.me.org_id)
     return {each.name: each for each in found.datasets}
 
 
 async def page(plane: ControlPlane, named: str) -> DatasetPage:
-    return await dataset_page(plane.me.state, plane.me.grants.bucket, plane.me.org_id, named)
+    return await dataset_page(
+        plane.me.state, plane.me.data, plane.me.grants.bucket, plane.me.org_id, named
+    )
 
 
 async def with_columns(plane: ControlPlane) -> None:
@@ -45,7 +47,7 @@ async def with_columns(plane: ControlPlane) -> None:
     (split,) = await take(plane)
     await finish(plane, split)
     (claimed,) = await take(plane)
-    rows = pa.table({"number": pa.array([1, 2], pa.uint64()), "miner": pa.array([b"x", b"y"])})
+    rows = pa.table({"block_number": pa.array([1, 2]), "author": pa.array([b"x", b"y"])})
     await plane.complete(claimed, outputs=[stage_rows(plane.me.store, claimed, rows)])
     await plane.settle()
 
@@ -57,9 +59,9 @@ async def test_the_list_says_what_each_is_and_holds(plane: ControlPlane) -> None
     assert list(found) == ["blocks", "logs", "transactions"]
     blocks, logs = found["blocks"], found["logs"]
     assert blocks.columns == [
-        QueryColumn(name="number", type="UBIGINT"), QueryColumn(name="miner", type="BLOB"),
+        QueryColumn(name="block_number", type="BIGINT"), QueryColumn(name="author", type="BLOB"),
     ]  # fmt: skip
-    assert (blocks.row_count, blocks.description, blocks.pii) == (2, "Every block.", ["miner"])
+    assert (blocks.row_count, blocks.description, blocks.pii) == (2, "Every block.", ["author"])
     assert (blocks.state, blocks.dataset_version) == ("fresh", version_of(plane, "blocks"))
     assert blocks.newest_at is not None
     assert (logs.columns, logs.row_count, logs.description, logs.pii) == (None, 0, None, [])
@@ -79,7 +81,7 @@ async def test_a_page_has_all_of_a_dataset(plane: ControlPlane) -> None:
     await with_columns(plane)
     old = version_of(plane, "blocks")
     await plane.deploy(READER)
-    await rebuilt(plane, DESCRIBED.replace("chain_id: 31337", "chain_id: 1"))
+    await rebuilt(plane, AGED.replace("chain_id: 31337", "chain_id: 1"))
     found = await page(plane, "blocks")
     assert found.detail.dataset == "blocks"
     assert found.columns is None, "the new generation was written without saying its columns"
@@ -169,7 +171,11 @@ async def test_a_table_and_its_cold_part_are_counted_together(plane: ControlPlan
     detail = found.detail
     assert (detail.partitions, detail.rows, detail.bytes) == (1, 10 + cold.rows, cold.bytes)
     assert (detail.first_block, detail.last_block, detail.gap_count) == (0, 19, 0)
-    assert detail.columns == {"block_number": {"type": "int64", "nullable": False}}
+    assert detail.columns == {
+        "block_number": {
+            "type": "int64", "declared": None, "committed": "int64", "nullable": False,
+        },
+    }  # fmt: skip
     assert detail.cold is not None
     assert (detail.cold.partitions, detail.cold.rows) == (1, cold.rows)
     assert [(each.rows, each.partitions) for each in found.versions] == [(10 + cold.rows, 1)]
@@ -187,7 +193,7 @@ async def test_the_files_of_a_table_are_those_of_its_cold_part(plane: ControlPla
     await compacted(plane)
     me = plane.me
     found = await list_files(me.state, me.org_id, "blocks", None, None, 10)
-    detail = await show_dataset(me.state, me.grants.bucket, me.org_id, "blocks")
+    detail = await show_dataset(me.state, me.data, me.grants.bucket, me.org_id, "blocks")
     assert detail.cold is not None
     assert detail.table == f"postgres_table:dataset_{version_of(plane, 'blocks').hex}"
     assert (found.dataset, found.dataset_version) == (
@@ -268,5 +274,7 @@ async def test_a_page_does_not_repeat_what_errors_and_invalidations_say(
     assert SECRET not in found.model_dump_json()
     # Its owner is told.
     me = plane.me
-    shown = await show_dataset(me.state, me.grants.bucket, me.org_id, "blocks", messages=True)
+    shown = await show_dataset(
+        me.state, me.data, me.grants.bucket, me.org_id, "blocks", messages=True
+    )
     assert f"[invalid_query] {SECRET}" in shown.answer

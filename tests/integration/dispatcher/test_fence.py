@@ -84,7 +84,7 @@ async def statement(plane: ControlPlane, name: str, fence: Fence) -> object:
         if name == "finish":
             return await tasks.finish(tx, [Ending(fence, "Completed")])
         if name == "fail":
-            return await tasks.fail(tx, [Ending(fence, "Failed")], 1.0)
+            return await tasks.fail(tx, [Ending(fence, "Failed")], 1.0, 3600.0)
         if name == "extend":
             return await tasks.extend_leases(tx, [(fence, {"done": 1, "total": 2})], 60)
         return await tasks.hold_fences(tx, [fence])
@@ -142,7 +142,7 @@ async def test_a_broken_fence_changes_nothing(plane: ControlPlane) -> None:
             await plane.beat(claimed, **fence)
         request = EventsRequest(**fence, events=[range_event(claimed, 0, 9)])
         with pytest.raises(StaleFence):
-            await record_events(plane.me.state, request)
+            await record_events(plane.me.state, request, plane.me.grants.trusts)
     assert everything(plane) == before
 
 
@@ -217,7 +217,7 @@ async def test_an_attempt_that_ended_can_do_nothing_more(plane: ControlPlane, en
         await plane.beat(claimed)
     request = EventsRequest(**fence_fields(claimed), events=[range_event(claimed, 0, 9)])
     with pytest.raises(StaleFence):
-        await record_events(plane.me.state, request)
+        await record_events(plane.me.state, request, plane.me.grants.trusts)
     assert everything(plane) == before
 
 
@@ -402,7 +402,7 @@ async def test_events_of_other_datasets_are_forbidden(plane: ControlPlane) -> No
         await plane.complete(claimed, events=[foreign])
     request = EventsRequest(**fence_fields(claimed), events=[foreign])
     with pytest.raises(Forbidden):
-        await record_events(plane.me.state, request)
+        await record_events(plane.me.state, request, plane.me.grants.trusts)
     assert everything(plane) == before
 
 

@@ -442,7 +442,7 @@ async def test_what_is_not_known_to_be_done_is_due(plane: ControlPlane) -> None:
 async def test_a_run_that_a_user_canceled_stays_so(plane: ControlPlane) -> None:
     await plane.deploy(sources.always_on())
     await sources.settled(plane)
-    (run,) = await take(plane)
+    (run,) = await take(plane, sources=True)
     await sources.cancel_task(plane.me.state, plane.me.org_id, run.task.task_id)
     await plane.complete(run, status="Canceled")
     await prune_history(plane.me.state, 0)
@@ -720,11 +720,11 @@ async def test_what_is_invalid_is_never_dropped_from_a_queue(plane: ControlPlane
 async def test_a_source_that_writes_files_loses_none(plane: ControlPlane) -> None:
     await plane.deploy(sources.always_on())
     await sources.settled(plane)
-    (run,) = await take(plane)
+    (run,) = await take(plane, sources=True)
     await plane.complete(run, outputs=[stage(plane.me.store, run, 0, 0, 19)])
     plane.sql("UPDATE tasks SET drain_requested_at = now() WHERE dedupe_key = 'run'")
     await sources.settled(plane)
-    (again,) = [c for c in await take(plane) if c.task.job.name == "ticks"]
+    (again,) = await take(plane, sources=True)
     with pytest.raises(PartitionOverlap):
         await plane.complete(again, outputs=[stage(plane.me.store, again, 0, 10, 29)])
     assert list(current(plane)) == ["0-19"]

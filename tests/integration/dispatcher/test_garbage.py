@@ -213,7 +213,7 @@ async def test_losers_of_deliveries_and_those_nobody_committed_go(plane: Control
     assert stored(plane) == committed(plane)
 
 
-async def test_batches_that_nobody_published_go(pipe: Pipeline) -> None:
+async def test_batches_that_nobody_published_go_and_those_no_sink_took_stay(pipe: Pipeline) -> None:
     await pipe.deploy({"a": Job()})
     first, second = await started(pipe), await started(pipe, 10)
     for claimed in (first, second):
@@ -233,6 +233,13 @@ async def test_batches_that_nobody_published_go(pipe: Pipeline) -> None:
     (item,) = await collected(pipe.plane)
     assert (item.why, str(first.task.task_id) in item.place) == ("not_published", True)
     assert stored(pipe.plane) == {f"{place}batch"}
+    # No sink has taken it: it outlives all other history, until one has.
+    await prune_history(pipe.plane.me.state, keep_days=0)
+    assert await collected(pipe.plane) == []
+    assert stored(pipe.plane) == {f"{place}batch"}
+    pipe.plane.sql("UPDATE buffer_publishes SET taken_at = clock_timestamp()")
+    await prune_history(pipe.plane.me.state, keep_days=0)
+    assert [item.why for item in await collected(pipe.plane)] == ["not_published"]
 
 
 async def test_what_a_forgotten_task_left_goes_with_its_log(pipe: Pipeline) -> None:

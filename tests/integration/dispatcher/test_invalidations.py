@@ -59,8 +59,10 @@ jobs:
 """
 
 
-async def take(plane: ControlPlane, n: int = 100) -> list[Claimed]:
-    found = await claim_tasks(plane.me.state, plane.me.grants, "ecs_platform", ["w"] * n)
+async def take(plane: ControlPlane, n: int = 100, *, sources: bool = False) -> list[Claimed]:
+    found = await claim_tasks(
+        plane.me.state, plane.me.grants, "ecs_platform", ["w"] * n, sources=sources
+    )
     return [claimed for _, claimed in found]
 
 
@@ -128,7 +130,7 @@ def part_of(dataset: UUID, version: UUID, start: int, end: int) -> dict[str, Any
 
 async def report(plane: ControlPlane, claimed: Claimed, *invalid: dict[str, Any]) -> int:
     request = EventsRequest(**fence_fields(claimed), invalidations=list(invalid))
-    return await record_events(plane.me.state, request)
+    return await record_events(plane.me.state, request, plane.me.grants.trusts)
 
 
 async def states(plane: ControlPlane) -> list[tuple[str, int, int]]:

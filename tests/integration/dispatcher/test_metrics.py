@@ -7,7 +7,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import httpx
-import psycopg
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,7 +15,6 @@ from tests.conftest import DataDsns
 from tests.support.control_plane import DAG, SECRETS, WORKER_TOKEN, ControlPlane, fence_fields
 from trace_platform.data.alerts import Alert, record
 from trace_platform.data.database import DataDatabase
-from trace_platform.data.incidents import Incidents
 from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.measure import measure
 from trace_platform.dispatcher.measure_alerts import measure_alerts
@@ -213,31 +211,19 @@ async def test_reorgs_are_counted_by_job_and_depth(plane: ControlPlane) -> None:
     assert figure(metrics, "trace_range_rewrite_blocks_bucket", le="3.0", **follow) == 2
 
 
-async def test_alerts_of_the_last_day_are_measured_while_they_last(data_dsns: DataDsns) -> None:
+async def test_alerts_are_measured_apart_from_the_others(
+    plane: ControlPlane, data_dsns: DataDsns
+) -> None:
     written = DataDatabase(data_dsns.writer, dag="chain", job="follow")
-    for key in ("old", "deep"):
-        record(written, Alert("critical", "deep_reorg", "a reorg", f"deep_reorg:{key}"))
-    with psycopg.connect(data_dsns.owner) as connection:
-        connection.execute(
-            "UPDATE alert_events SET created_at = created_at - interval '2 days'"
-            " WHERE dedupe_key = 'deep_reorg:old'"
-        )
-    forks = Incidents(written, "fork:")
-    forks.begin("7", "warning", "fork_unconfirmed", "stands", {})
+    record(written, Alert("critical", "deep_reorg", "a reorg", "deep_reorg:1"))
     data, metrics = Database(data_dsns.janitor), Metrics()
     await data.open()
     try:
-        of_job = {"dag": "chain", "job": "follow"}
-        fork = of_job | {"severity": "warning", "code": "fork_unconfirmed"}
-        deep = of_job | {"severity": "critical", "code": "deep_reorg"}
-        await measure_alerts(data, metrics)
+        deep = {"dag": "chain", "job": "follow", "severity": "critical", "code": "deep_reorg"}
+        await measure_alerts(plane.me.state, data, plane.me.org_id, metrics)
         assert figure(metrics, "trace_alerts", **deep) == 1
-        assert figure(metrics, "trace_alerts", **fork) == 1
-        forks.end("fork_unconfirmed_ended", "goes on", {})
-        await measure_alerts(data, metrics)
-        assert figure(metrics, "trace_alerts", **fork) is None
         metrics.measured([])
-        assert figure(metrics, "trace_alerts", **deep) == 1, "measured apart from the others"
+        assert figure(metrics, "trace_alerts", **deep) == 1
     finally:
         await data.close()
 

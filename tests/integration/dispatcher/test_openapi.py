@@ -91,7 +91,10 @@ def test_every_route_says_what_it_is_whose_it_is_and_how_it_fails() -> None:
 
 def test_each_kind_of_secret_is_described() -> None:
     schemes = SCHEMA["components"]["securitySchemes"]
-    assert set(schemes) == {"user", "worker", "service", "task", "webhook"}
+    assert set(schemes) == {"user", "worker", "service", "task", "task_bearer", "webhook"}
+    # Either header opens a route of an attempt.
+    wanted = SCHEMA["paths"]["/v1/task/heartbeat"]["post"]["security"]
+    assert wanted == [{"task": []}, {"task_bearer": []}]
     assert schemes["worker"]["name"] == "X-Trace-Worker-Token"
     assert "code" in SCHEMA["components"]["schemas"]["ProblemDetails"]["required"]
 
@@ -133,12 +136,17 @@ class Caller:
             base_url=self.url,
             session=self.session,
             headers={
-                "Authorization": f"Bearer {SECRETS.user_token}",
+                # A token of somebody else beside the attempt's would be refused.
+                "Authorization": f"Bearer {self._bearer(case.path)}",
                 "X-Trace-Worker-Token": WORKER_TOKEN,
                 "X-Trace-Service-Token": SECRETS.service_token,
                 "X-Trace-Task-Capability": self.claimed.capability_token,
             },
         )
+
+    def _bearer(self, path: str) -> str:
+        is_of_attempts = path.startswith("/v1/task/")
+        return self.claimed.capability_token if is_of_attempts else SECRETS.user_token
 
 
 def try_out(operation: Any, mode: GenerationMode, caller: Caller) -> None:

@@ -360,7 +360,11 @@ async def test_a_paused_source_emits_nothing(http: httpx.AsyncClient, plane: Con
 
 
 async def test_an_idle_instance_has_no_queues(http: httpx.AsyncClient, plane: ControlPlane) -> None:
-    assert await got(http, "/v1/queues") == {"queues": [], "workers": []}
+    assert await got(http, "/v1/queues") == {
+        "queues": [],
+        "workers": [],
+        "dead_letters": 0,
+    }
     await plane.deploy()
     assert (await got(http, "/v1/queues"))["queues"] == []
 
@@ -440,7 +444,7 @@ async def test_a_quiet_instance_is_healthy(http: httpx.AsyncClient, plane: Contr
     assert health["firing"] is False
     assert [rule["code"] for rule in health["rules"]] == [
         "queue_depth", "failure_rate", "source_heartbeat", "workers_at_capacity",
-        "dataset_freshness", "database_locks",
+        "dataset_freshness", "database_locks", "outages", "alerts",
     ]  # fmt: skip
 
 

@@ -201,7 +201,7 @@ async def test_a_source_says_how_far_its_table_goes(plane: ControlPlane) -> None
     source = await follow(plane)
     for cursor in (5, 9, 7):
         request = EventsRequest(**fence_fields(source), tables=[table_of(source, cursor)])
-        await record_events(plane.me.state, request)
+        await record_events(plane.me.state, request, plane.me.grants.trusts)
     (found,) = plane.sql("SELECT cursor FROM dataset_versions WHERE location IS NOT NULL")
     assert found["cursor"] == 9
 
@@ -210,7 +210,11 @@ async def test_a_source_cannot_speak_for_another_table(plane: ControlPlane) -> N
     source = await follow(plane)
     wrong = table_of(source, 5) | {"location": f"postgres_table:dataset_{uuid4()}"}
     with pytest.raises(Forbidden):
-        await record_events(plane.me.state, EventsRequest(**fence_fields(source), tables=[wrong]))
+        await record_events(
+            plane.me.state,
+            EventsRequest(**fence_fields(source), tables=[wrong]),
+            plane.me.grants.trusts,
+        )
 
 
 async def test_a_table_is_read_with_the_files_of_its_cold_part(plane: ControlPlane) -> None:
@@ -222,6 +226,7 @@ async def test_a_table_is_read_with_the_files_of_its_cold_part(plane: ControlPla
             tables=[table_of(source, 19)],
             events=[range_event(source, 0, 19)],
         ),
+        plane.me.grants.trusts,
     )
     chunk = await claimed_of(plane, "chunks")
     assert chunk.task.inputs[0].table
@@ -234,7 +239,7 @@ async def test_a_table_is_read_with_the_files_of_its_cold_part(plane: ControlPla
     await plane.complete(first, outputs=[stage(plane.me.store, first, 0, 0, 9)])
     await plane.complete(second, status="Failed", error_code="x", interrupted=True)
     request = EventsRequest(**fence_fields(source), events=[range_event(source, 5, 30)])
-    await record_events(plane.me.state, request)
+    await record_events(plane.me.state, request, plane.me.grants.trusts)
     reader = await claimed_of(plane, "chunks")
     assert [uri.rpartition("/")[2] for uri in reader.task.inputs[0].files] == ["blocks_0_9.parquet"]
 
@@ -255,7 +260,7 @@ async def test_an_invalidation_with_an_id_is_one_in_all_attempts(plane: ControlP
         request = EventsRequest(
             **fence_fields(source), invalidations=[said | {"request_id": request_id}]
         )
-        await record_events(plane.me.state, request)
+        await record_events(plane.me.state, request, plane.me.grants.trusts)
     assert len(plane.sql("SELECT * FROM data_invalidations")) == 2
 
 
@@ -444,7 +449,9 @@ async def test_what_a_version_that_is_built_has_committed_does_not_leave_the_tab
     tables = [table_of(source, 29) | {"start": 0}]
     events = [range_event(source, 0, 29)]
     await record_events(
-        plane.me.state, EventsRequest(**fence_fields(source), tables=tables, events=events)
+        plane.me.state,
+        EventsRequest(**fence_fields(source), tables=tables, events=events),
+        plane.me.grants.trusts,
     )
     chunk = await claimed_of(plane, "chunks")
     chunks = [range_event(chunk, start, start + 9) for start in (0, 10, 20)]
@@ -479,7 +486,9 @@ async def chunked(plane: ControlPlane, source: Claimed, start: int, table_start:
     tables = [table_of(source, start + 9) | {"start": table_start}]
     events = [range_event(source, start, start + 9)]
     await record_events(
-        plane.me.state, EventsRequest(**fence_fields(source), tables=tables, events=events)
+        plane.me.state,
+        EventsRequest(**fence_fields(source), tables=tables, events=events),
+        plane.me.grants.trusts,
     )
     chunk = await claimed_of(plane, "chunks")
     await plane.complete(chunk, events=[range_event(chunk, start, start + 9)])
@@ -522,11 +531,13 @@ async def test_the_only_files_of_what_has_left_a_table_are_not_purged(
     else:
         tables, events = [table_of(source, 19) | {"start": 0}], [range_event(source, 10, 19)]
         request = EventsRequest(**fence_fields(source), tables=tables, events=events)
-        await record_events(plane.me.state, request)
+        await record_events(plane.me.state, request, plane.me.grants.trusts)
         await one_file(plane, 19)
         await one_file(plane, 19)
     tables = [table_of(source, 29) | {"start": 20}]
-    await record_events(plane.me.state, EventsRequest(**fence_fields(source), tables=tables))
+    await record_events(
+        plane.me.state, EventsRequest(**fence_fields(source), tables=tables), plane.me.grants.trusts
+    )
     await roll_back(plane.me.state, plane.me.org_id, "chain")
     me = plane.me
 

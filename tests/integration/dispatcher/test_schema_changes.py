@@ -50,7 +50,7 @@ async def started(pipe: Pipeline, start: int) -> Claimed:
 
 async def columns(pipe: Pipeline) -> list[str]:
     me = pipe.plane.me
-    shown = await show_dataset(me.state, me.grants.bucket, me.org_id, "p_a")
+    shown = await show_dataset(me.state, me.data, me.grants.bucket, me.org_id, "p_a")
     return [f"{name} {said['type']}" for name, said in (shown.columns or {}).items()]
 
 

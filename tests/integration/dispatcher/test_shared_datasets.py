@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.dispatcher.test_claims import emit, take
-from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane, fence_fields, stage
+from trace_platform.dispatcher.publish_buffer import publish_buffer
+from trace_platform.dispatcher.record_events import record_events
 from trace_platform.dispatcher.roll_back import roll_back
+from trace_platform.domain.errors import Forbidden
+from trace_platform.domain.prefix import scratch_prefix
+from trace_platform.wire.task import BufferPublishRequest, Claimed, EventsRequest, OutputCommit
 
 pytestmark = pytest.mark.anyio
 
@@ -81,3 +86,52 @@ async def test_who_writes_it_is_the_active_versions_to_say(plane: ControlPlane) 
     await emit(plane, "d.source", 2)
     again = await take(plane, 10)
     assert {claimed.task.outputs[1].dataset_uuid for claimed in again} == {alerts["uuid"]}
+
+
+def as_table(claimed: Claimed) -> OutputCommit:
+    target = claimed.task.outputs[1]
+    return OutputCommit(
+        output_index=1,
+        dataset_uuid=target.dataset_uuid,
+        dataset_version=target.dataset_version,
+        location=f"postgres_table:dataset_{target.dataset_uuid}",
+        cursor=9,
+        row_count=1,
+    )
+
+
+async def test_what_is_no_batch_is_not_committed_to_it(
+    plane: ControlPlane,
+) -> None:
+    """Two producers of one range: neither files nor a table of one hide what the other wrote."""
+    await plane.deploy(DAG)
+    await plane.trigger(0, 9, "d", "source")
+    await plane.settle()
+    for claimed in await take(plane, 10):
+        files, table = stage(plane.me.store, claimed, 1, 0, 9), as_table(claimed)
+        for output in (files, table):
+            with pytest.raises(Forbidden, match="several jobs write the dataset") as refused:
+                await plane.complete(claimed, outputs=[output])
+            assert "/v1/task/buffer-publish" in (refused.value.hint or "")
+        said = EventsRequest(**fence_fields(claimed), tables=[table])
+        with pytest.raises(Forbidden, match="several jobs write the dataset"):
+            await record_events(plane.me.state, said, plane.me.grants.trusts)
+        assert await publish_buffer(plane.me.state, "trace-scratch", batch(claimed))
+        await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, 0, 9)])
+    (alerts,) = plane.sql("SELECT uuid FROM datasets WHERE name = 'alerts'")
+    assert (
+        plane.sql("SELECT 1 FROM partition_versions WHERE dataset_uuid = %s", alerts["uuid"]) == []
+    )
+    assert len(plane.sql("SELECT 1 FROM buffer_publishes")) == 2
+
+
+def batch(claimed: Claimed) -> BufferPublishRequest:
+    target, task = claimed.task.outputs[1], claimed.task
+    place = scratch_prefix("trace-scratch", target.dataset_uuid, task.task_id, task.attempt)
+    return BufferPublishRequest(
+        **fence_fields(claimed),
+        dataset_uuid=target.dataset_uuid,
+        dataset_version=target.dataset_version,
+        batch_uri=f"{place}batch.jsonl",
+        record_count=1,
+    )

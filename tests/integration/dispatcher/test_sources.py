@@ -13,6 +13,7 @@ from trace_platform.dispatcher.advance_deploys import advance_deploys
 from trace_platform.dispatcher.cancel_task import cancel_task
 from trace_platform.dispatcher.check_health import check_health
 from trace_platform.dispatcher.deploy_dag import deploy_dag
+from trace_platform.dispatcher.explain import explain
 from trace_platform.dispatcher.list_schedules import list_schedules
 from trace_platform.dispatcher.list_sources import list_sources
 from trace_platform.dispatcher.pause_job import pause_job
@@ -26,8 +27,9 @@ from trace_platform.dispatcher.trigger_source import trigger_source
 from trace_platform.dispatcher.watch_sources import watch_sources
 from trace_platform.domain.errors import BadInput, JobOnHold, NotFound
 from trace_platform.wire.control import HealthRule, PauseRequest, TriggerRequest
+from trace_platform.wire.dataset import DatasetWhy
 from trace_platform.wire.sources import SourceStatus, TickRequest
-from trace_platform.wire.task import Claimed, EventsRequest
+from trace_platform.wire.task import Claimed, EventsRequest, NotClaimed
 
 pytestmark = pytest.mark.anyio
 
@@ -104,7 +106,7 @@ async def emit(plane: ControlPlane, run: Claimed, *cursors: int) -> int:
     request = EventsRequest(
         task_id=run.task.task_id, attempt=run.attempt, lease_token=run.lease_token, events=events
     )
-    return await record_events(plane.me.state, request)
+    return await record_events(plane.me.state, request, plane.me.grants.trusts)
 
 
 async def shown(plane: ControlPlane) -> dict[str, SourceStatus]:
@@ -122,7 +124,7 @@ def row_of(plane: ControlPlane, run: Claimed) -> dict[str, Any]:
 
 
 async def source_health(plane: ControlPlane) -> HealthRule:
-    health = await check_health(plane.me.state, plane.me.runtimes, plane.me.org_id)
+    health = await check_health(plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id)
     return next(rule for rule in health.rules if rule.code == "source_heartbeat")
 
 
@@ -252,14 +254,48 @@ async def test_a_run_that_was_dead_comes_back_under_the_new_definition(
     assert (await claimed_again(plane)).task.config == {"every_seconds": 5}
 
 
-async def test_a_paused_source_is_told_to_pause_and_is_not_started(plane: ControlPlane) -> None:
+async def test_a_paused_source_ends_gives_its_slot_back_and_goes_on_once_resumed(
+    plane: ControlPlane,
+) -> None:
     run = await running(plane)
     await pause_job(plane.me.state, plane.me.org_id, "live", "ticks", PauseRequest())
-    assert (await plane.beat(run)).directive == "pause"
-    assert await state_of(plane) == "Paused"
+    assert (await plane.beat(run)).directive == "drain"
+    assert await state_of(plane) == "Draining"
+    await plane.complete(run)
+    await settled(plane)
+    assert (await state_of(plane), row_of(plane, run)["status"]) == ("Paused", "Queued")
+    assert await plane.claim(run.task.task_id) == NotClaimed(reason="Held")
+    plane.wake_ups()
     await resume_job(plane.me.state, plane.me.org_id, "live", "ticks")
-    assert (await plane.beat(run)).directive == "continue"
+    await plane.settle()
+    assert plane.wake_ups() == [run.task.task_id]
+    again = await plane.claimed(run.task.task_id)
+    assert (await plane.beat(again)).directive == "continue"
     assert await state_of(plane) == "Running"
+
+
+async def test_a_source_that_is_resumed_before_it_ended_is_started_again_at_once(
+    plane: ControlPlane,
+) -> None:
+    run = await running(plane)
+    await pause_job(plane.me.state, plane.me.org_id, "live", "ticks", PauseRequest())
+    assert (await plane.beat(run)).directive == "drain"
+    await resume_job(plane.me.state, plane.me.org_id, "live", "ticks")
+    assert (await plane.beat(run)).directive == "drain"
+    await plane.complete(run)
+    await settled(plane)
+    assert (await plane.claimed(run.task.task_id)).attempt == 2
+
+
+async def test_a_source_that_is_held_for_a_consumer_keeps_its_slot(plane: ControlPlane) -> None:
+    run = await running(plane)
+    plane.sql(
+        "INSERT INTO job_holds (org_id, dag_name, job_name, cause, from_rank, reason)"
+        " SELECT org_id, 'live', 'ticks', id::text, 0, 'behind' FROM jobs WHERE name = 'react'"
+    )
+    assert (await plane.beat(run)).directive == "pause"
+    plane.sql("DELETE FROM job_holds")
+    assert (await plane.beat(run)).directive == "continue"
 
 
 async def test_a_removed_source_drains_and_what_it_still_says_is_routed_nowhere(
@@ -359,6 +395,55 @@ async def test_how_a_run_ended_keeps_no_version_from_coming_back(
         await retry_task(plane.me.state, plane.me.org_id, first.task.task_id)
     again = await claimed_again(plane)
     assert (again.task.task_id, again.attempt) == (first.task.task_id, 2)
+
+
+REFUSED = "[malformed_block] block 8 holds a bad value"
+
+
+async def stuck(plane: ControlPlane, stuck_s: float, **heard: Any) -> Claimed:
+    """A run that says that it does not get on."""
+    run = await running(plane)
+    told = {"done": 0, "total": 0, "stuck": REFUSED, "stuck_s": stuck_s, **heard}
+    await plane.beat(run, progress=told)
+    return run
+
+
+async def test_a_source_that_does_not_get_on_says_so_everywhere(plane: ControlPlane) -> None:
+    """It was Running, fresh and healthy for 23 minutes, and the cause stood once in a log."""
+    run = await stuck(plane, 90, done=7, total=12, heard_s=3)
+    listed = (await shown(plane))["ticks"]
+    assert (listed.state, listed.stuck, listed.stuck_s) == ("Stuck", REFUSED, 90)
+    assert (listed.last, listed.head, listed.heard_s) == (7, 12, 3)
+
+    rule = await source_health(plane)
+    assert rule.firing
+    assert "live.ticks does not get on for 1m 30s" in rule.text
+    assert "the head, 12, was heard of 3.0 s ago" in rule.text
+    assert REFUSED in rule.text
+
+    for subject in (run.task.task_id, "live.ticks", "live.ticks.0"):
+        told = await explain(
+            plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id, str(subject)
+        )
+        assert told.reasons[0].code == "source_stuck", subject
+        assert REFUSED in told.answer
+    assert isinstance(told, DatasetWhy)
+    assert told.state == "stale"
+
+
+async def test_a_node_that_was_never_heard_has_no_head(plane: ControlPlane) -> None:
+    await stuck(plane, 90)
+    listed = (await shown(plane))["ticks"]
+    assert (listed.last, listed.head, listed.heard_s) == (None, None, None)
+    assert "its head was never heard of" in (await source_health(plane)).text
+
+
+async def test_a_hiccup_of_a_node_is_waited_out(plane: ControlPlane) -> None:
+    run = await stuck(plane, 4, done=7, total=12, heard_s=3)
+    assert await state_of(plane) == "Running"
+    assert not (await source_health(plane)).firing
+    await plane.beat(run, progress={"done": 12, "total": 12, "heard_s": 0})
+    assert (await shown(plane))["ticks"].stuck is None
 
 
 async def test_health_says_which_source_is_dead(plane: ControlPlane) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.integration.dispatcher.test_claims import dag, emit
 from tests.support.chain_data import CHANGED, READER, fill, finish, take, work
 from tests.support.control_plane import ControlPlane
+from trace_platform.dispatcher.advance_deploys import advance_deploys
 from trace_platform.dispatcher.emit_events import emit_events
 from trace_platform.dispatcher.publish_outbox import publish_outbox
 from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
@@ -57,6 +58,7 @@ async def test_every_event_is_current_until_its_partition_is_replaced(plane: Con
     # The whole range at once takes the place of both, of which nobody knows what they were made of.
     await plane.deploy(READER)
     await work(plane)
+    assert await advance_deploys(plane.me.state) == 1, "it reads what is there: it was built first"
     assert counts(await of(plane, "decode")) == (2, 0, 0, 0)
     plane.sql("UPDATE partition_versions SET made_of = '[]'")
     await fill(plane, (0, 29))

@@ -27,7 +27,9 @@ LIMITED = DAG.replace(
 
 
 async def why(plane: ControlPlane, subject: Any) -> Why:
-    return await explain(plane.me.state, plane.me.runtimes, plane.me.org_id, str(subject))
+    return await explain(
+        plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id, str(subject)
+    )
 
 
 def codes(answer: Why) -> list[str]:
@@ -191,7 +193,7 @@ async def test_a_task_without_workers_says_so(plane: ControlPlane) -> None:
 async def test_a_task_whose_runtime_is_off_says_how_to_enable_it(plane: ControlPlane) -> None:
     (task,) = await queued(plane, 1)
     off = Runtimes([Runtime("ecs_platform", queue="ecs_platform", enabled=False)])
-    answer = await explain(plane.me.state, off, plane.me.org_id, str(task))
+    answer = await explain(plane.me.state, plane.me.data, off, plane.me.org_id, str(task))
     assert codes(answer) == ["runtime_off", "in_line", "wake_up"]
     assert "enabled = true" in (answer.reasons[0].cure or "")
 

@@ -22,7 +22,9 @@ AGED = DAG.replace("logs: { from: { job: ingest, output: logs } }",
 
 
 async def why(plane: ControlPlane, subject: Any) -> DatasetWhy:
-    answer = await explain(plane.me.state, plane.me.runtimes, plane.me.org_id, str(subject))
+    answer = await explain(
+        plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id, str(subject)
+    )
     assert isinstance(answer, DatasetWhy)
     assert answer.reasons[0].text in answer.answer
     return answer
@@ -67,7 +69,9 @@ async def test_a_dataset_can_be_asked_for_by_name_uuid_and_output(plane: Control
     (row,) = plane.sql("SELECT uuid FROM datasets WHERE name = 'logs'")
     for subject in ("logs", row["uuid"], "chain.ingest.2"):
         assert (await why(plane, subject)).dataset == "logs"
-    answer = await explain(plane.me.state, plane.me.runtimes, plane.me.org_id, "chain.ingest")
+    answer = await explain(
+        plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id, "chain.ingest"
+    )
     assert isinstance(answer, Why), "DAG.JOB is the job"
 
 

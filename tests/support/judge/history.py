@@ -19,6 +19,8 @@ _LONGEST = 18
 _RACES = 0.5
 # Of these: in how many the change happens twice, and its attempt begins before others end.
 _TWICE, _BESIDE = 0.3, 0.7
+# How many of the histories end with changes that are routed in another order than they happened.
+_REORDERED = 0.05
 Args = tuple[int, ...]
 
 
@@ -172,6 +174,8 @@ def generate(shape: Shape, seed: int, kinds: Sequence[str]) -> History:
         place = rng.randint(1, len(actions))
         race = _race(rng, rng.choice(changes))
         actions[place:place] = [action for action in race if action.kind in kinds]
+    if not shape.writes and rng.random() < _REORDERED:
+        actions += [action for action in _reordered(rng, len(shape.jobs)) if action.kind in kinds]
     return tuple(actions)
 
 
@@ -188,6 +192,21 @@ def _race(rng: random.Random, change: str) -> Iterator[Action]:
         yield Action("claim", (8, rng.randrange(2)))
     for _ in range(rng.randint(1, 4)):
         yield Action("finish", _one(rng))
+
+
+def _reordered(rng: random.Random, jobs: int) -> Iterator[Action]:
+    """A job commits a cell twice. The first commit is routed after the second one, but a reader of
+    it had started between both, and ends before its next task starts."""
+    cell = _cell(rng)
+    writer = rng.randrange(jobs)
+    rewritten = (
+        Action("reorg", cell),
+        Action("route_invalidations"),
+        Action("run_job", (writer, 0)),
+    )
+    yield from (Action("trigger", cell), Action("work"), *rewritten, Action("delay"))
+    yield from (Action("invalidate", (writer + 1, *cell)), Action("route_invalidations"))
+    yield from (Action("claim", (8, 1)), *rewritten, Action("route"), Action("finish", (0,)))
 
 
 def _sensible(rng: random.Random, drawn: Sequence[str], kinds: Sequence[str]) -> Iterator[str]:

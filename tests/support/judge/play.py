@@ -158,8 +158,13 @@ class Play:
 
     async def claim(self, most: int) -> list[Attempt]:
         me = self.stage.me
-        found = await claim_tasks(me.state, me.grants, "ecs_platform", ["w"] * most)
-        claimed = [Attempt(claimed) for _, claimed in found]
+        claimed = [
+            Attempt(claimed)
+            for sources in (False, True)
+            for _, claimed in await claim_tasks(
+                me.state, me.grants, "ecs_platform", ["w"] * most, sources=sources
+            )
+        ]
         for attempt in claimed:
             if attempt.is_source and attempt.writes_to in self.stopped:
                 raise Found("woken", f"{attempt} was canceled, and runs again")

@@ -1,4 +1,4 @@
-"""The route for alerts."""
+"""The routes for alerts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query
 
+from trace_platform.dispatcher.acknowledge_alerts import acknowledge_alerts
 from trace_platform.dispatcher.api.parameters import Limit
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.dispatcher.list_alerts import list_alerts
-from trace_platform.wire.alert import AlertList, Severity
+from trace_platform.wire.alert import Acknowledged, AcknowledgeRequest, AlertList, Severity
 
 
 def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
@@ -21,6 +22,19 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def alerts(
         severity: Annotated[Severity, Query(description="Of this severity, and worse.")] = "info",
+        standing: Annotated[
+            bool, Query(description="Only those that are neither acknowledged nor over.")
+        ] = False,
         limit: Limit = 100,
     ) -> AlertList:
-        return await list_alerts(me.data, severity, limit)
+        return await list_alerts(me.data, severity, limit, standing=standing)
+
+    @app.post(
+        "/v1/alerts/acknowledge",
+        summary="Say that alerts are known",
+        **route("alerts", "user", 404),
+    )
+    async def acknowledge(body: AcknowledgeRequest) -> Acknowledged:
+        """They stand no more, and who said so is on record. The first one is: saying it again
+        changes nothing."""
+        return await acknowledge_alerts(me.data, body)

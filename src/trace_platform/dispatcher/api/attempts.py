@@ -36,7 +36,9 @@ def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
     )
     async def emit(body: task.EventsRequest, claims: TaskClaims = CALLER) -> task.Accepted:
         refuse_others(claims, body.fence)
-        accepted = await record_events(me.state, body, me.metrics.ranges_rewritten)
+        accepted = await record_events(
+            me.state, body, me.grants.trusts, me.metrics.ranges_rewritten
+        )
         me.wake.set()
         return task.Accepted(accepted=accepted)
 

@@ -10,6 +10,7 @@ from trace_platform.dispatcher.api import (
     backfills,
     dags,
     datasets,
+    dead_letters,
     hooks,
     invalidations,
     openapi,
@@ -34,6 +35,9 @@ def create_app(me: Dispatcher) -> FastAPI:
     batches = Batches(me)
     workers.install(app, me, route, batches)
     attempts.install(app, me, route, batches)
-    for part in (alerts, backfills, dags, datasets, hooks, invalidations, services, sources, users):
+    for part in (
+        *(alerts, backfills, dags, datasets, dead_letters, hooks),
+        *(invalidations, services, sources, users),
+    ):
         part.install(app, me, route)
     return app

@@ -13,10 +13,13 @@ from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.deploy_dag import deploy_dag
 from trace_platform.dispatcher.describe import dag_status
 from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.list_dags import list_dags
 from trace_platform.dispatcher.plan_dag import plan_dag
-from trace_platform.dispatcher.roll_back import roll_back
+from trace_platform.dispatcher.remove_dag import plan_removal, remove_dag
+from trace_platform.dispatcher.roll_back import plan_rollback, roll_back
 from trace_platform.dispatcher.show_deploy import list_deploys, show_deploy
 from trace_platform.dispatcher.show_version import list_versions, show_version
+from trace_platform.domain.own_code import Code
 from trace_platform.wire import control, plan
 
 
@@ -33,7 +36,8 @@ def _changes(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def make_plan(body: plan.PlanRequest) -> plan.Plan:
         """Changes nothing."""
-        return await plan_dag(me.state, me.org_id, body.yaml, body.file, me.runtimes)
+        code = Code(body.code, allowed=me.beside_dags)
+        return await plan_dag(me.state, me.org_id, body.yaml, body.file, me.runtimes, code)
 
     @app.post(
         "/v1/dags",
@@ -41,8 +45,9 @@ def _changes(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("dags", "user", 409, 413),
     )
     async def deploy(body: control.DeployRequest) -> control.DeployResponse:
+        code = Code(body.code, allowed=me.beside_dags)
         done = await deploy_dag(
-            me.state, me.org_id, body.yaml, body.file, me.runtimes, body.plan_hash
+            me.state, me.org_id, body.yaml, body.file, me.runtimes, body.plan_hash, code
         )
         me.wake.set()
         return done
@@ -60,8 +65,46 @@ def _changes(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         me.wake.set()
         return done
 
+    @app.post(
+        "/v1/dags/{dag_name}/removal",
+        summary="Remove a DAG",
+        **route("dags", "user", 404, 409),
+    )
+    async def remove(
+        dag_name: Named, body: plan.RemovalRequest | None = None
+    ) -> plan.RemovalResponse:
+        """Sources finish and end, names stand for nothing, data is kept. Refused while another DAG
+        reads it, or while a version of it is being built."""
+        request = body or plan.RemovalRequest()
+        done = await remove_dag(me.state, me.org_id, dag_name, request)
+        me.wake.set()
+        return done
+
 
 def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    @app.get("/v1/dags", summary="Every DAG, and how it stands", **route("dags", "user"))
+    async def dags() -> plan.DagList:
+        """Also what was removed or never built."""
+        return await list_dags(me.state, me.org_id)
+
+    @app.get(
+        "/v1/dags/{dag_name}/removal",
+        summary="What removing a DAG would do",
+        **route("dags", "user", 404),
+    )
+    async def removal(dag_name: Named) -> plan.RemovalPlan:
+        """Changes nothing."""
+        return await plan_removal(me.state, me.org_id, dag_name)
+
+    @app.get(
+        "/v1/dags/{dag_name}/rollback",
+        summary="What a rollback would do",
+        **route("dags", "user", 404, 409),
+    )
+    async def rolled_back(dag_name: Named, to_version: UUID | None = None) -> plan.RollbackPlan:
+        """Changes nothing."""
+        return await plan_rollback(me.state, me.org_id, dag_name, to_version)
+
     @app.get(
         "/v1/dags/{dag_name}",
         summary="What a DAG is doing",

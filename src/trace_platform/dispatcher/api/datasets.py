@@ -14,9 +14,11 @@ from trace_platform.dispatcher.collect_garbage import (
     sweep_attempts,
 )
 from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.explain_garbage import explain_garbage
 from trace_platform.dispatcher.list_datasets import list_datasets
 from trace_platform.dispatcher.list_partitions import list_files, list_partitions
 from trace_platform.dispatcher.purge_generation import plan_purge, purge_generations
+from trace_platform.dispatcher.retire_superseded import retire_superseded
 from trace_platform.dispatcher.show_dataset import list_generations, show_dataset
 from trace_platform.dispatcher.trace_lineage import trace_lineage
 from trace_platform.domain.block_range import MAX_BLOCK
@@ -54,7 +56,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
             bool, Query(alias="all", description="Also outputs that are not published.")
         ] = False,
     ) -> wire.DatasetEntries:
-        return await list_datasets(me.state, me.org_id, everything=everything)
+        return await list_datasets(me.state, me.data, me.org_id, everything=everything)
 
     @app.get(
         "/v1/datasets/{dataset}",
@@ -63,7 +65,8 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def show(dataset: DatasetName) -> wire.DatasetDetail:
         """What is said of it, what it holds and lacks, its neighbours."""
-        return await show_dataset(me.state, me.grants.bucket, me.org_id, dataset, messages=True)
+        bucket = me.grants.bucket
+        return await show_dataset(me.state, me.data, bucket, me.org_id, dataset, messages=True)
 
     @app.get(
         "/v1/datasets/{dataset}/versions",
@@ -157,18 +160,29 @@ def _purges(app: FastAPI, me: Dispatcher, route: Routes) -> None:
 
 
 def _garbage(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+    @app.get(
+        "/v1/garbage",
+        summary="What is kept in the object store, and why",
+        **route("datasets", "user"),
+    )
+    async def explain() -> wire.GarbageExplanation:
+        """By generation: live, superseded and pinned bytes, and when the next file goes."""
+        return await explain_garbage(me.state, me.org_id, me.retention)
+
     @app.post(
         "/v1/garbage",
         summary="Delete what nobody committed",
         **route("datasets", "user"),
     )
     async def collect(body: wire.CollectRequest) -> wire.Garbage:
-        """A round at once, through the next places of the object store. What a committed partition
-        points at is never touched, nor what an attempt wrote that may still run."""
+        """A round at once, through the next places of the object store. What readers see is never
+        touched, nor what an attempt wrote or reads that may still run."""
         here = Collecting(
             me.state, me.store, me.grants.bucket, me.grants.scratch_bucket, me.garbage_grace_s
         )
         swept = [] if body.dry_run or body.after else await sweep_attempts(here)
+        if not body.dry_run and not body.after:
+            swept += await retire_superseded(here, me.retention)
         found = await collect_after(here, body.after, dry_run=body.dry_run)
         if not body.dry_run:
             me.metrics.garbage_deleted([*swept, *found.items])

@@ -2,51 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import FastAPI
 
+from trace_platform.wire import secret_schemes
 from trace_platform.wire.control import ProblemDetails
-from trace_platform.wire.headers import (
-    SERVICE_TOKEN,
-    TASK_CAPABILITY,
-    WEBHOOK_SIGNATURE,
-    WORKER_TOKEN,
-)
+from trace_platform.wire.secret_schemes import Secret
 
-Secret = Literal["user", "worker", "service", "task", "webhook"]
-
-_SECRETS: dict[Secret, dict[str, str]] = {
-    "user": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "People and their tools: secrets/user_token of the instance.",
-    },
-    "worker": {
-        "type": "apiKey",
-        "in": "header",
-        "name": WORKER_TOKEN,
-        "description": "Worker wrappers. Two are valid while it is rotated.",
-    },
-    "service": {
-        "type": "apiKey",
-        "in": "header",
-        "name": SERVICE_TOKEN,
-        "description": "The other services of the platform.",
-    },
-    "task": {
-        "type": "apiKey",
-        "in": "header",
-        "name": TASK_CAPABILITY,
-        "description": "The code of one attempt: the capability token that its claim returned.",
-    },
-    "webhook": {
-        "type": "apiKey",
-        "in": "header",
-        "name": WEBHOOK_SIGNATURE,
-        "description": "Whoever delivers to a webhook: a Standard Webhooks signature.",
-    },
-}
 _WORDS = {
     400: "The body is not what its content type says (bad_input).",
     401: "The secret is missing or wrong (unauthenticated).",
@@ -62,24 +25,25 @@ _ALWAYS = (400, 422, 500, 503)
 
 
 def documented(tag: str, who: Secret | None, *statuses: int) -> dict[str, Any]:
-    """Arguments of a route: its group, whose secret it wants, which errors it knows."""
+    """Arguments of a route: its group, and which errors it knows. Whose secret it wants its guard
+    says."""
     refusals = (401,) if who else ()
     return {
         "tags": [tag],
         "responses": {s: _problem(s) for s in sorted({*refusals, *statuses, *_ALWAYS})},
-        "openapi_extra": {"security": [{who: []}]} if who else None,
+        "openapi_extra": {},
     }
 
 
 def install(app: FastAPI) -> None:
     """The shared parts that the routes point to."""
+    secret_schemes.install(app)
     describe = app.openapi
 
     def openapi() -> dict[str, Any]:
         schema = describe()
-        parts = schema.setdefault("components", {})
-        parts["securitySchemes"] = _SECRETS
-        parts.setdefault("schemas", {})["ProblemDetails"] = ProblemDetails.model_json_schema()
+        schemas = schema["components"].setdefault("schemas", {})
+        schemas["ProblemDetails"] = ProblemDetails.model_json_schema()
         return schema
 
     app.openapi = openapi  # type: ignore[method-assign]

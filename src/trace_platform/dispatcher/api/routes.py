@@ -6,18 +6,18 @@ from typing import Any
 
 from fastapi import Request
 
-from trace_platform.dispatcher.api.openapi import Secret, documented
+from trace_platform.dispatcher.api.openapi import documented
 from trace_platform.dispatcher.dispatcher import Secrets
 from trace_platform.dispatcher.task_tokens import TaskTokens
 from trace_platform.domain.errors import Unauthenticated
-from trace_platform.drivers.authenticate import OPEN, Guard, require
+from trace_platform.drivers.authenticate import OPEN, Guard, capability, require
 from trace_platform.wire.headers import (
     AUTHORIZATION,
     SERVICE_TOKEN,
-    TASK_CAPABILITY,
     WEBHOOK_SIGNATURE,
     WORKER_TOKEN,
 )
+from trace_platform.wire.secret_schemes import Secret
 from trace_platform.wire.task_token import TaskClaims
 
 
@@ -32,7 +32,7 @@ class Routes:
             "worker": require(secrets.worker_tokens, WORKER_TOKEN),
             "service": require(lambda: (secrets.service_token,), SERVICE_TOKEN),
             "task": _capability(tokens),
-            "webhook": Guard(check=_signed),
+            "webhook": Guard(check=_signed, opened_by="webhook"),
             None: OPEN,
         }
 
@@ -42,9 +42,9 @@ class Routes:
 
 def _capability(tokens: TaskTokens) -> Guard:
     async def check(request: Request) -> TaskClaims:
-        return tokens.read(request.headers.get(TASK_CAPABILITY, ""))
+        return tokens.read(capability(request))
 
-    return Guard(check=check)
+    return Guard(check=check, opened_by="task")
 
 
 async def _signed(request: Request) -> None:

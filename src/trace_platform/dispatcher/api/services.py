@@ -70,7 +70,7 @@ def _datasets(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("services", "service"),
     )
     async def datasets() -> query.DatasetList:
-        return await summarize_datasets(me.state, me.org_id)
+        return await summarize_datasets(me.state, me.data, me.org_id)
 
     @app.post(
         "/internal/datasets/resolve",
@@ -93,7 +93,7 @@ def _datasets(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     async def page(
         dataset: DatasetName,
     ) -> query.DatasetPage:
-        return await dataset_page(me.state, me.grants.bucket, me.org_id, dataset)
+        return await dataset_page(me.state, me.data, me.grants.bucket, me.org_id, dataset)
 
 
 def _queries(app: FastAPI, me: Dispatcher, route: Routes) -> None:

@@ -10,8 +10,9 @@ from fastapi import FastAPI, Path, Query
 from trace_platform.dispatcher.api.parameters import DatasetName, Limit, Named
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.cancel_task import cancel_task
+from trace_platform.dispatcher.change_tasks import cancel_tasks, retry_tasks
 from trace_platform.dispatcher.check_health import check_health
-from trace_platform.dispatcher.describe import list_tasks, tasks_ending, tasks_like
+from trace_platform.dispatcher.describe import group_tasks, list_tasks, tasks_ending, tasks_like
 from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.dispatcher.emit_events import emit_events
 from trace_platform.dispatcher.explain import explain
@@ -97,6 +98,35 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         return await list_tasks(me.state, me.org_id, dag_name, job_name, status, limit)
 
     @app.get(
+        "/v1/task-groups",
+        summary="The newest tasks, many that are alike as one",
+        **route("tasks", "user", 404),
+    )
+    async def groups(dag_name: str | None = None, limit: Limit = 100) -> control.TaskGroups:
+        return await group_tasks(me.state, me.org_id, dag_name, limit)
+
+    @app.post(
+        "/v1/tasks/cancel",
+        summary="Cancel tasks by DAG, job, status and time",
+        **route("tasks", "user", 404),
+    )
+    async def cancel_many(body: control.TaskSelection) -> control.SelectedTasks:
+        """What has not ended: at once what waits, with its next heartbeat what runs. Not the runs
+        of sources."""
+        return await cancel_tasks(me.state, me.org_id, body)
+
+    @app.post(
+        "/v1/tasks/retry",
+        summary="Give failed or canceled tasks all their attempts again, by DAG, job and time",
+        **route("tasks", "user", 404),
+    )
+    async def retry_many(body: control.TaskSelection) -> control.SelectedTasks:
+        """What failed for good, or with `status` what was canceled. Not the runs of sources."""
+        done = await retry_tasks(me.state, me.org_id, body)
+        me.wake.set()
+        return done
+
+    @app.get(
         "/v1/tasks/{task_id}",
         summary="A task with its attempts",
         **route("tasks", "user", 404),
@@ -164,7 +194,7 @@ def _overviews(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("overview", "user"),
     )
     async def queues() -> control.QueueOverview:
-        return await list_queues(me.state, me.org_id)
+        return await list_queues(me.state, me.dead_letters, me.org_id)
 
     @app.get(
         "/v1/why/{subject}",
@@ -177,7 +207,7 @@ def _overviews(app: FastAPI, me: Dispatcher, route: Routes) -> None:
             Path(min_length=1, max_length=300, description="A task's id, DAG.JOB, or a dataset."),
         ],
     ) -> control.Why | dataset.DatasetWhy:
-        return await explain(me.state, me.runtimes, me.org_id, subject)
+        return await explain(me.state, me.data, me.runtimes, me.org_id, subject)
 
     @app.get(
         "/v1/health",
@@ -185,4 +215,4 @@ def _overviews(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("overview", "user"),
     )
     async def health() -> control.Health:
-        return await check_health(me.state, me.runtimes, me.org_id)
+        return await check_health(me.state, me.data, me.runtimes, me.org_id)

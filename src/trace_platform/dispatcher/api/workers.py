@@ -5,10 +5,10 @@ A wrapper is trusted: it holds a worker token, and the lease token of every atte
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Path, Response
 from pydantic import BaseModel
 
 from trace_platform.dispatcher.api.routes import Routes
@@ -16,7 +16,9 @@ from trace_platform.dispatcher.batches import Batches
 from trace_platform.dispatcher.claim_task import claim_task
 from trace_platform.dispatcher.describe import fetch_task
 from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.fetch_code import fetch_code
 from trace_platform.dispatcher.record_worker import record_worker
+from trace_platform.dispatcher.take_over import take_over
 from trace_platform.domain.errors import TraceError
 from trace_platform.wire import problem, task
 
@@ -54,12 +56,32 @@ def _claims(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
         return await fetch_task(me.state, me.grants.bucket, task_id)
 
     @app.get(
+        "/internal/operator-code/{digest}",
+        summary="The code of an operator that lies beside a DAG",
+        **route("workers", "worker", 404),
+    )
+    async def code(digest: Annotated[str, Path(pattern="^[0-9a-f]{64}$")]) -> Response:
+        """The files by name. The SHA-256 of the answer is what was asked for."""
+        return Response(await fetch_code(me.state, digest), media_type="application/json")
+
+    @app.get(
         "/internal/jwks/task",
         summary="The public keys of capability tokens",
         **route("workers", None),
     )
     async def jwks() -> dict[str, Any]:
         return me.grants.tokens.jwks
+
+    @app.post(
+        "/internal/worker-starts",
+        summary="Give up what earlier workers of this identity held",
+        **route("workers", "worker"),
+    )
+    async def start(body: task.TakeOverRequest) -> task.TakeOverResponse:
+        given_up = await take_over(me.state, body)
+        me.metrics.leases_expired(len(given_up))
+        me.wake.set()
+        return task.TakeOverResponse(given_up=len(given_up))
 
 
 def _reports(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> None:

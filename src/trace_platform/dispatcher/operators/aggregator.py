@@ -51,6 +51,7 @@ class Aggregator:
     output_names: ClassVar[tuple[str, ...] | None] = ("complete",)
     accepts: ClassVar[Accepts] = ANYTHING
     emits: ClassVar[Updates | None] = None
+    has_rows: ClassVar[bool] = False
 
     @staticmethod
     def problems(inputs: int, config: Any) -> Iterator[str]:

@@ -38,6 +38,7 @@ class RangeAggregator:
     output_names: ClassVar[tuple[str, ...] | None] = ("ranges",)
     accepts: ClassVar[Accepts] = RANGES
     emits: ClassVar[Updates | None] = RANGE
+    has_rows: ClassVar[bool] = False
 
     @staticmethod
     def problems(inputs: int, config: Any) -> Iterator[str]:

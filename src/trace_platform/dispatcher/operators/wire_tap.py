@@ -26,6 +26,7 @@ class WireTap:
     output_names: ClassVar[tuple[str, ...] | None] = None
     accepts: ClassVar[Accepts] = ANYTHING
     emits: ClassVar[Updates | None] = None
+    has_rows: ClassVar[bool] = False
 
     @staticmethod
     def problems(inputs: int, config: Any) -> Iterator[str]:

@@ -32,6 +32,16 @@ def locked(path: Path, wait_s: float = WAIT_S) -> Iterator[None]:
         os.close(descriptor)
 
 
+def hold_for_good(path: Path) -> int | None:
+    """The lock of this file, which is made, until the process ends; None when another has it. The
+    open file, to read and to write it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    if _try(descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
 def _take(descriptor: int, path: Path, wait_s: float) -> None:
     deadline = time.monotonic() + wait_s
     while not _try(descriptor):

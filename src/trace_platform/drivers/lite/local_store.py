@@ -7,14 +7,19 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyarrow.fs import FileSystem, LocalFileSystem
 
-from trace_platform.domain.errors import DiskFull, NotFound
+from trace_platform.domain.errors import DiskFull, NotFound, Unavailable
 from trace_platform.domain.prefix import canonical_prefix, parse_uri
+
+# A disk or a mount that does not answer, or was made read-only because it failed.
+_AWAY = frozenset(
+    {errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EROFS}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +30,23 @@ class LocalStore:
         target = self._path(uri)
         partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("wb") as file:
-                file.write(body)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.rename(target)
-            self._sync_folders(target.parent)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise DiskFull(f"no space left to write {uri}", hint="free some space") from error
+            with _named_failures(uri):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with partial.open("wb") as file:
+                    file.write(body)
+                    file.flush()
+                    os.fsync(file.fileno())
+                partial.rename(target)
+                self._sync_folders(target.parent)
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
             raise
 
     def get(self, uri: str) -> bytes:
         try:
-            return self._path(uri).read_bytes()
+            with _named_failures(uri):
+                return self._path(uri).read_bytes()
         except FileNotFoundError:
             raise NotFound(f"there is no object {uri}") from None
 
@@ -84,3 +90,19 @@ class LocalStore:
     def _path(self, uri: str) -> Path:
         bucket, key = parse_uri(uri)
         return Path(self.root, bucket, key)
+
+
+@contextmanager
+def _named_failures(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"no space left to write {uri}", hint="free some space") from error
+        if error.errno in _AWAY:
+            raise Unavailable(
+                f"the store does not answer for {uri}: {error.strerror}",
+                hint="is its disk mounted, and well?",
+                outage=True,
+            ) from error
+        raise

@@ -20,12 +20,13 @@ from trace_platform.operators.evm.hex_columns import (
     fixed_hex,
     flags,
     optional_fixed_hex,
+    optional_variable_hex,
     quantities,
     topics,
     uint256,
     variable_hex,
 )
-from trace_platform.operators.evm.payload import Block, Log, Receipt, Transaction
+from trace_platform.operators.evm.payload import Block, Log, Receipt, Transaction, created_by
 
 
 def block_columns(blocks: Sequence[Block], chain_id: int) -> pa.RecordBatch:
@@ -52,6 +53,7 @@ def block_columns(blocks: Sequence[Block], chain_id: int) -> pa.RecordBatch:
         read("withdrawalsRoot", optional_fixed_hex, [b.withdrawals_root for b in blocks], HASH),
         pa.array([len(b.uncles) for b in blocks], pa.int64()),
         fields.above_int64(),
+        read("logsBloom", optional_variable_hex, [b.logs_bloom for b in blocks]),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema.BLOCKS)
 
@@ -95,6 +97,8 @@ def transaction_columns(
         blocks["block_hash"].take(block_of),
         blocks["parent_hash"].take(block_of),
         fields.above_int64(),
+        blocks["timestamp"].take(block_of),
+        read("contractAddress", optional_fixed_hex, [created_by(r) for r in receipts], ADDRESS),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema.TRANSACTIONS)
 
@@ -124,6 +128,7 @@ def log_columns(transactions: pa.RecordBatch, receipts: Sequence[Receipt]) -> pa
         transactions["chain_id"].take(transaction_of),
         transactions["block_hash"].take(transaction_of),
         transactions["parent_hash"].take(transaction_of),
+        transactions["timestamp"].take(transaction_of),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema.LOGS)
 

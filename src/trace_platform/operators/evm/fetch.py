@@ -18,7 +18,12 @@ from itertools import chain
 import pyarrow as pa
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import MalformedBlock, ProvidersDisagree, RpcUnreachable
+from trace_platform.domain.errors import (
+    MalformedBlock,
+    NodeContradictsItself,
+    ProvidersDisagree,
+    RpcUnreachable,
+)
 from trace_platform.domain.evm_hex import quantity
 from trace_platform.operators.evm.checks import (
     check_block,
@@ -77,8 +82,8 @@ class RangeFetcher:
         proofs: Proofs = NO_PROOFS,
         majority: RpcClient | None = None,
     ) -> None:
-        self._node = Node(client, provable=bool(proofs))
-        self._majority = Node(majority, provable=bool(proofs)) if majority is not None else None
+        self._node = Node(client, proofs)
+        self._majority = Node(majority, proofs) if majority is not None else None
         self._proofs = proofs
         self._with_receipts = not {"transactions", "logs"}.isdisjoint(tables)
         self._with_traces = "traces" in tables
@@ -178,7 +183,7 @@ class RangeFetcher:
     def _true(self, read: Callable[[Node], Answers]) -> Answers:
         try:
             return read(self._node)
-        except (MalformedBlock, ProvidersDisagree):
+        except (MalformedBlock, NodeContradictsItself, ProvidersDisagree):
             if self._majority is None:
                 raise
         return read(self._majority)

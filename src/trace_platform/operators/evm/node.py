@@ -12,11 +12,20 @@ import msgspec
 from trace_platform.domain.errors import InvalidConfig, MalformedBlock, RpcUnreachable
 from trace_platform.domain.evm_hex import data, quantity
 from trace_platform.operators.evm.payload import Block, BlockLink, Receipt, Trace
-from trace_platform.operators.evm.rpc import RpcClient, RpcFault, is_bad_params, is_missing_method
-from trace_platform.operators.evm_header.header import ProvableBlock
+from trace_platform.operators.evm.rpc import (
+    Answer,
+    RpcClient,
+    RpcFault,
+    is_bad_params,
+    is_missing_method,
+    is_not_there,
+)
+from trace_platform.operators.evm_header.header import HashedBlock, ProvableBlock
+from trace_platform.operators.evm_header.proofs import NO_PROOFS, Proofs
 from trace_platform.operators.evm_header.receipts import ProvableReceipt
 
 _RECEIPTS_PER_CALL = 200
+_ONE_OF_SEVERAL = "the node lags, or has thrown it away; add a provider that has it to the pool"
 _ROW_BYTES = 1_024
 
 
@@ -84,6 +93,10 @@ class _ReceiptAnswer(msgspec.Struct, gc=False):
     error: RpcFault | None = None
 
 
+class _HashedBlockAnswer(_BlockAnswer, gc=False):
+    result: HashedBlock | Sequence[Receipt] | None = None
+
+
 class _ProvableBlockAnswer(_BlockAnswer, gc=False):
     result: ProvableBlock | Sequence[ProvableReceipt] | None = None
 
@@ -108,6 +121,7 @@ _Blocks = msgspec.json.Decoder[list[_BlockAnswer] | _BlockAnswer]
 _Receipts = msgspec.json.Decoder[list[_ReceiptAnswer] | _ReceiptAnswer]
 _block_batch: _Blocks = msgspec.json.Decoder(list[_BlockAnswer] | _BlockAnswer)
 _receipt_batch: _Receipts = msgspec.json.Decoder(list[_ReceiptAnswer] | _ReceiptAnswer)
+_hashed_blocks = cast(_Blocks, msgspec.json.Decoder(list[_HashedBlockAnswer] | _HashedBlockAnswer))
 _provable_blocks = cast(
     _Blocks, msgspec.json.Decoder(list[_ProvableBlockAnswer] | _ProvableBlockAnswer)
 )
@@ -121,13 +135,16 @@ _link_batch = msgspec.json.Decoder(list[_LinkAnswer] | _LinkAnswer)
 class Node:
     """Learns once, for all threads, which ways of asking the node does not know.
 
-    `provable`: blocks are ProvableBlocks, receipts ProvableReceipts.
+    For proofs of the header's hash blocks are HashedBlocks; for those of the roots ProvableBlocks,
+    and receipts ProvableReceipts.
     """
 
-    def __init__(self, client: RpcClient, *, provable: bool = False) -> None:
+    def __init__(self, client: RpcClient, proofs: Proofs = NO_PROOFS) -> None:
         self._client = client
-        self._block_batch = _provable_blocks if provable else _block_batch
-        self._receipt_batch = _provable_receipts if provable else _receipt_batch
+        self._block_batch = _hashed_blocks if proofs.header_hash else _block_batch
+        self._receipt_batch = _receipt_batch
+        if proofs.roots:
+            self._block_batch, self._receipt_batch = _provable_blocks, _provable_receipts
         self._block_receipts = True  # until the node says that it has no such method
         self._bare_hash = True  # until the node wants {"blockHash": …}
 
@@ -139,12 +156,13 @@ class Node:
         """Blocks and receipts in one batch."""
         if not self._block_receipts:
             return self._with_single_receipts(self._blocks(numbers))
-        answers = self._client.batch(
+        answers = self._client.patient_batch(
             [
                 *(("eth_getBlockByNumber", (hex(n), True)) for n in numbers),
                 *(("eth_getBlockReceipts", (hex(n),)) for n in numbers),
             ],
             self._block_batch,
+            _missing_of_blocks,
         )
         blocks = [
             self._block(f"block {n}", a, block=n)
@@ -171,7 +189,9 @@ class Node:
         ]
         if not self._block_receipts:
             del calls[1]
-        header, *receipts = self._client.batch(calls, self._block_batch)
+        header, *receipts = self._client.patient_batch(
+            calls, self._block_batch, _missing_of_known_block
+        )
         block = self._block(f"block {block_hash}", header, block_hash=block_hash)
         if block.hash != block_hash:
             raise MalformedBlock(f"asked for block {block_hash}, got block {block.hash[:66]}")
@@ -188,19 +208,19 @@ class Node:
         """Of each block; nodes refuse to trace genesis, which has nothing to trace."""
         traced = [n for n in numbers if n > 0]
         calls = [("trace_block", (hex(n),)) for n in traced]
-        answers = self._client.batch(calls, _trace_batch) if calls else []
+        answers = self._client.patient_batch(calls, _trace_batch, _missing) if calls else []
         found = dict(zip(traced, answers, strict=True))
         return [self._traces(n, found[n]) if n else [] for n in numbers]
 
     def headers(self, numbers: Sequence[int]) -> list[Header | None]:
         """None for a block that the node does not have."""
         calls = [("eth_getBlockByNumber", (hex(n), False)) for n in numbers]
-        answers = self._client.batch(calls, _link_batch)
+        answers = self._client.patient_batch(calls, _link_batch, _missing)
         return [self._header(n, a) for n, a in zip(numbers, answers, strict=True)]
 
     def _blocks(self, numbers: Sequence[int]) -> list[Block]:
         calls = [("eth_getBlockByNumber", (hex(n), True)) for n in numbers]
-        answers = self._client.batch(calls, self._block_batch)
+        answers = self._client.patient_batch(calls, self._block_batch, _missing)
         return [
             self._block(f"block {n}", a, block=n) for n, a in zip(numbers, answers, strict=True)
         ]
@@ -210,7 +230,9 @@ class Node:
             return self._with_single_receipts(blocks)
         bare = self._bare_hash
         calls = [("eth_getBlockReceipts", (_hash_param(b.hash, bare),)) for b in blocks]
-        answers = self._client.batch(calls, self._block_batch)
+        answers = self._client.patient_batch(
+            calls, self._block_batch, lambda told: _missing_receipts(blocks, told)
+        )
         if self._lacks_block_receipts(answers):
             return self._with_single_receipts(blocks)
         if self._wants_object(answers, bare):
@@ -225,11 +247,12 @@ class Node:
 
     def _receipts_of(self, hashes: list[str]) -> Iterator[Receipt]:
         calls = [("eth_getTransactionReceipt", (h,)) for h in hashes]
-        for answer in self._client.batch(calls, self._receipt_batch):
+        answers = self._client.patient_batch(calls, self._receipt_batch, _missing)
+        for asked, answer in zip(hashes, answers, strict=True):
             if answer.error is not None:
                 raise self._client.refusal(answer.error, "eth_getTransactionReceipt")
             if answer.result is None:
-                raise RpcUnreachable(f"{self.endpoint} lacks a transaction's receipt")
+                raise self._null(f"the receipt of transaction {asked[:66]}")
             yield answer.result
 
     def _lacks_block_receipts(self, answers: Sequence[_BlockAnswer]) -> bool:
@@ -248,10 +271,8 @@ class Node:
         if answer.error is not None:
             raise self._client.refusal(answer.error, what)
         if answer.result is None:
-            raise RpcUnreachable(
-                f"{self.endpoint} does not have {what} (yet)",
-                hint="the range ends beyond the node's head, or the node lags",
-                **facts,
+            raise self._null(
+                what, hint="the range ends beyond the node's head, or the node lags", **facts
             )
         if not isinstance(answer.result, Block):
             raise MalformedBlock(f"the answer for {what} is not a block")
@@ -263,6 +284,9 @@ class Node:
         if isinstance(answer.result, Block):
             raise MalformedBlock(f"the answer for the receipts of block {_shown(block)} is a block")
         # Some nodes say null for the receipts of an empty block; the count is checked later.
+        if answer.result is None and block.transactions:
+            n, number = len(block.transactions), _shown(block)
+            raise self._null(f"the receipts of block {number} with {n} transactions")
         return answer.result or []
 
     def _traces(self, number: int, answer: _TraceAnswer) -> list[Trace]:
@@ -274,10 +298,13 @@ class Node:
         if answer.error is not None:
             raise self._client.refusal(answer.error, f"the traces of block {number}")
         if answer.result is None:
-            raise RpcUnreachable(
-                f"{self.endpoint} does not have the traces of block {number} (yet)", block=number
-            )
+            raise self._null(f"the traces of block {number}", block=number)
         return answer.result
+
+    def _null(self, what: str, *, hint: str = _ONE_OF_SEVERAL, **facts: Any) -> RpcUnreachable:
+        """It was asked for a few times."""
+        said = f"{self.endpoint} does not have {what} (yet): it answers null"
+        return RpcUnreachable(said, hint=hint, **facts)
 
     def _header(self, number: int, answer: _LinkAnswer) -> Header | None:
         if answer.error is not None:
@@ -292,6 +319,47 @@ class Node:
         if header.number != number:
             raise MalformedBlock(f"asked for block {number}, got block {header.number}")
         return header
+
+
+def _missing(answers: Sequence[Answer]) -> list[int]:
+    """Places of answers that say that nothing is there."""
+    return [i for i, answer in enumerate(answers) if _is_missing(answer)]
+
+
+def _is_missing(answer: Answer) -> bool:
+    if answer.error is not None:
+        return is_not_there(answer.error)
+    return getattr(answer, "result", None) is None
+
+
+def _missing_of_blocks(answers: Sequence[_BlockAnswer]) -> list[int]:
+    """Of as many blocks, and then their receipts. Of a block that is not there nobody knows if it
+    has receipts."""
+    middle = len(answers) // 2
+    blocks = [answer.result for answer in answers[:middle]]
+    return [
+        *_missing(answers[:middle]),
+        *(middle + i for i in _missing_receipts(blocks, answers[middle:])),
+    ]
+
+
+def _missing_receipts(blocks: Sequence[Any], answers: Sequence[_BlockAnswer]) -> list[int]:
+    """Nothing is missing of a block without transactions; of others no receipts at all are none."""
+    return [
+        i
+        for i, (block, answer) in enumerate(zip(blocks, answers, strict=True))
+        if (_is_missing(answer) or answer.result == [])
+        and not (isinstance(block, Block) and not block.transactions)
+    ]
+
+
+def _missing_of_known_block(answers: Sequence[_BlockAnswer]) -> list[int]:
+    """The receipts of a block that is there. One that is not may have left the chain: who asked for
+    it by its hash looks at the head again."""
+    block, receipts = answers[0].result, answers[1:]
+    if block is None:
+        return []
+    return [1 + i for i in _missing_receipts([block] * len(receipts), receipts)]
 
 
 def _hash_param(block_hash: str, bare: bool) -> str | dict[str, str]:

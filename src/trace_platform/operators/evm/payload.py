@@ -70,6 +70,20 @@ class Receipt(msgspec.Struct, gc=False):
     gas_used: str = field(name="gasUsed")
     logs: list[Log]
     status: str | None = None
+    contract_address: str | None = field(name="contractAddress", default=None)
+
+
+def created_by(receipt: Receipt) -> str | None:
+    """The contract that is there since this transaction. Of a creation that failed some nodes name
+    the address where it would have been."""
+    if receipt.contract_address is None or has_failed(receipt):
+        return None
+    return receipt.contract_address
+
+
+def has_failed(receipt: Receipt) -> bool:
+    """Before Byzantium no receipt told."""
+    return receipt.status is not None and receipt.status.strip("0") == "x"
 
 
 class Action(msgspec.Struct, gc=False):

@@ -38,7 +38,15 @@ from trace_platform.drivers.node_url import (
 )
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.wire.headers import WORKER_TOKEN
-from trace_platform.wire.rpc_codes import BAD_PARAMS, DISAGREE, LIMITS, METHOD_MISSING, TOO_LARGES
+from trace_platform.wire.rpc_codes import (
+    BAD_PARAMS,
+    DISAGREE,
+    LIMITS,
+    METHOD_MISSING,
+    NOT_THERE_WORDS,
+    TOO_LARGES,
+    UNAVAILABLE,
+)
 from trace_platform.wire.task import MAX_RETRY_AFTER_S
 
 T = TypeVar("T")
@@ -46,6 +54,8 @@ T = TypeVar("T")
 _TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 522, 524})
 _INT64_MAX = 2**63 - 1
 _BACKOFF_S = (0.2, 0.6, 1.8)
+# Before those, of what a node answers with null: nodes behind one address seldom lack it twice.
+_QUICK_S = (0.05, 0.1)
 # An answer that keeps coming may take so many times the time-out: a slow line is not a silent one.
 _TIMEOUTS_PER_ANSWER = 5
 _PIECE_BYTES = 1 << 20
@@ -141,6 +151,25 @@ class RpcClient:
         body = _encode(calls)
         return self._retrying(lambda: self._ask(body, len(calls), decoder))
 
+    def patient_batch(
+        self,
+        calls: Sequence[tuple[str, Sequence[Any]]],
+        decoder: msgspec.json.Decoder[list[A] | A],
+        missing: Callable[[Sequence[A]], Sequence[int]],
+    ) -> list[A]:
+        """As `batch`, but calls that have no useful answer are made again, they alone, a few times.
+        `missing` gives their places among the answers. Of each the last answer counts."""
+        answers = self.batch(calls, decoder)
+        for pause_s in (*_QUICK_S, *self._backoff_s):
+            places = missing(answers)
+            if not places:
+                break
+            self._sleep(_jittered(pause_s))
+            again = self.batch([calls[place] for place in places], decoder)
+            for place, answer in zip(places, again, strict=True):
+                answers[place] = answer
+        return answers
+
     def number(self, method: str) -> int:
         """Of a method without parameters that tells a block's number or the chain's id. Raise
         MalformedBlock for what is none."""
@@ -178,9 +207,7 @@ class RpcClient:
             try:
                 return ask()
             except _Transient as fault:
-                # Jitter: the partitions of a range would otherwise all come back together.
-                wait_s = (backoff_s or 0.0) * random.uniform(0.5, 1.5)  # noqa: S311
-                wait_s = max(wait_s, fault.retry_after_s)
+                wait_s = max(_jittered(backoff_s or 0.0), fault.retry_after_s)
                 patience_s -= wait_s
                 if backoff_s is None or patience_s < 0:
                     # Not chained: the cause may hold the URL.
@@ -190,9 +217,11 @@ class RpcClient:
 
     def _unreachable(self, fault: _Transient) -> RpcUnreachable:
         facts = {"retry_after_s": fault.retry_after_s} if fault.retry_after_s else {}
+        # A node that is away, or wants to be left alone: the work waits for it.
         return RpcUnreachable(
             f"{self.endpoint} {fault.what}",
             hint="check that the node runs and that the pool's URL is right",
+            outage=True,
             **facts,
         )
 
@@ -232,6 +261,10 @@ class RpcClient:
     def _raise_if_limit(self, fault: RpcFault) -> None:
         if fault.code == DISAGREE:
             raise ProvidersDisagree(f"{self.endpoint}: {self._scrub(fault.message)}")
+        if fault.code == UNAVAILABLE:
+            # The egress has asked every provider, more than once.
+            said = f"{self.endpoint}: {self._scrub(fault.message)}"
+            raise RpcUnreachable(said, hint="trace rpc status shows why", outage=True)
         if fault.code in TOO_LARGES or "too large" in fault.message.lower():
             raise AnswerTooLarge(self._scrub(fault.message))
         if fault.code in LIMITS:
@@ -358,6 +391,16 @@ def is_bad_params(fault: RpcFault) -> bool:
     """The node does not take the parameters in this form."""
     words = r"invalid (argument|param)|cannot unmarshal"
     return fault.code == BAD_PARAMS or re.search(words, fault.message, re.I) is not None
+
+
+def is_not_there(fault: RpcFault) -> bool:
+    """The node says that it does not have it: it may be new, or another node may have it."""
+    return NOT_THERE_WORDS.search(fault.message) is not None
+
+
+def _jittered(seconds: float) -> float:
+    """The partitions of a range would otherwise all come back together."""
+    return seconds * random.uniform(0.5, 1.5)  # noqa: S311
 
 
 def _encode(calls: Sequence[tuple[str, Sequence[Any]]]) -> bytes:

@@ -8,8 +8,8 @@ exact value: null in nearly all rows, else a JSON object of decimal texts by col
 time or a kind (numbers, indexes, `timestamp`, `transaction_type`) above it is refused: no chain has
 one.
 
-`above_int64` came later than the other columns. It may be null, and is the last one: it is added to
-datasets that were written without it.
+Columns that came later (`LATER`) may be null and stand last, in the order in which they came: they
+are added to datasets that were written without them, whose rows have null there.
 
 A uint256 is three columns: `_binary` (32 bytes, big endian; sorts as the number does),
 `_string` (exact decimal) and `_f64` (nearest double, for aggregates).
@@ -23,7 +23,8 @@ import pyarrow as pa
 
 Table = Literal["blocks", "transactions", "logs", "traces"]
 
-ABOVE_INT64 = "above_int64"
+ABOVE_INT64, TIMESTAMP, LOGS_BLOOM = "above_int64", "timestamp", "logs_bloom"
+CONTRACT_ADDRESS = "contract_address"
 _BINARY, _INT, _TEXT, _F64, _BOOL = pa.binary(), pa.int64(), pa.string(), pa.float64(), pa.bool_()
 
 
@@ -58,6 +59,7 @@ BLOCKS = pa.schema(
         _optional("withdrawals_root", _BINARY),  # since Shanghai
         _required("uncle_count", _INT),
         _optional(ABOVE_INT64, _TEXT),
+        _optional(LOGS_BLOOM, _BINARY),
     ]
 )
 
@@ -88,6 +90,8 @@ TRANSACTIONS = pa.schema(
         _required("block_hash", _BINARY),
         _required("parent_hash", _BINARY),
         _optional(ABOVE_INT64, _TEXT),
+        _optional(TIMESTAMP, _INT),  # the block's
+        _optional(CONTRACT_ADDRESS, _BINARY),  # null: it creates none, or fails to
     ]
 )
 
@@ -107,6 +111,7 @@ LOGS = pa.schema(
         # Ours.
         _required("block_hash", _BINARY),
         _required("parent_hash", _BINARY),
+        _optional(TIMESTAMP, _INT),
     ]
 )
 
@@ -138,6 +143,7 @@ TRACES = pa.schema(
         _required("action_value_binary", _BINARY),
         _required("action_value_f64", _F64),
         _optional(ABOVE_INT64, _TEXT),
+        _optional(TIMESTAMP, _INT),
     ]
 )
 
@@ -147,5 +153,14 @@ TABLES: dict[str, pa.Schema] = {
     "logs": LOGS,
     "traces": TRACES,
 }
+# Those of each table that it did not have at first.
+LATER: dict[str, tuple[str, ...]] = {
+    "blocks": (ABOVE_INT64, LOGS_BLOOM),
+    "transactions": (ABOVE_INT64, TIMESTAMP, CONTRACT_ADDRESS),
+    "logs": (TIMESTAMP,),
+    "traces": (ABOVE_INT64, TIMESTAMP),
+}
+# In a row that was written with the newest of them this one is there, where the chain has it.
+SINCE = {table: LOGS_BLOOM if table == "blocks" else TIMESTAMP for table in TABLES}
 # What every node can tell: traces need one that keeps or redoes the execution.
 DEFAULT_TABLES: tuple[Table, ...] = ("blocks", "transactions", "logs")

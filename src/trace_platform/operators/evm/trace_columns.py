@@ -71,6 +71,7 @@ def trace_columns(blocks: pa.RecordBatch, traces: Sequence[Sequence[Trace]]) -> 
         value_binary,
         value_f64,
         fields.above_int64(),
+        blocks["timestamp"].take(block_of),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema.TRACES)
 

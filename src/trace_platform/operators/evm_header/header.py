@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from msgspec import field
 
-from trace_platform.domain.evm_encoding import Item, encoded, keccak256
+from trace_platform.domain.evm_encoding import encoded, keccak256
 from trace_platform.domain.evm_hex import data, quantity
 from trace_platform.operators.evm.payload import Block
 from trace_platform.operators.evm_header.envelope import SignedTransaction
@@ -27,30 +28,66 @@ _SINCE = (
     ("parent_beacon_root", False),
     ("requests_hash", False),  # Prague
 )
+_DIGITS = b"0123456789abcdefABCDEF"
 
 
-class ProvableBlock(Block, gc=False, kw_only=True):
+class HashedBlock(Block, gc=False, kw_only=True):
     """A block with what its hash is made of, besides the columns."""
 
     uncles_hash: str = field(name="sha3Uncles")
     difficulty: str
     mix_hash: str = field(name="mixHash")
     nonce: str
-    transactions: Sequence[SignedTransaction]
     parent_beacon_root: str | None = field(name="parentBeaconBlockRoot", default=None)
     requests_hash: str | None = field(name="requestsHash", default=None)
 
 
-def header_hash(header: ProvableBlock) -> bytes:
-    """Raise ValueError for text that is not hex."""
-    always = [_item(header, name, is_number) for name, is_number in _ALWAYS]
-    since = [each for each in _SINCE if getattr(header, each[0]) is not None]
-    later = [_item(header, name, is_number) for name, is_number in since]
-    return keccak256(encoded([*always, *later]))
+class ProvableBlock(HashedBlock, gc=False, kw_only=True):
+    """And with what the transactions root is made of."""
+
+    transactions: Sequence[SignedTransaction]
 
 
-def _item(header: ProvableBlock, name: str, is_number: bool) -> Item:
-    said = getattr(header, name)
-    if said is None:
-        raise ValueError(f"{name} is missing in a header")
-    return quantity(said, name) if is_number else data(said, name)
+def header_hash(header: HashedBlock) -> bytes:
+    """Raise ValueError for what is missing or no hex."""
+    texts = _texts(header)
+    told = [text for text in texts if text is not None]
+    if None in texts[: len(_ALWAYS)] or not _is_hex(told):
+        raise _unreadable(texts)
+    try:
+        items = [read(text) for read, text in zip(_READERS, texts, strict=True) if text is not None]
+    except ValueError:
+        raise _unreadable(texts) from None
+    return keccak256(encoded(items))
+
+
+def _is_hex(texts: Sequence[str]) -> bool:
+    """An x each, and digits beside. `int` and `fromhex` see to the x being in its place."""
+    return "".join(texts).encode().translate(None, _DIGITS) == b"x" * len(texts)
+
+
+def _number(text: str) -> int:
+    return int(text, 16)
+
+
+def _bytes(text: str) -> bytes:
+    return bytes.fromhex(text[2:])
+
+
+_texts: Callable[[HashedBlock], tuple[str | None, ...]] = attrgetter(
+    *(name for name, _ in (*_ALWAYS, *_SINCE))
+)
+_READERS = tuple(_number if is_number else _bytes for _, is_number in (*_ALWAYS, *_SINCE))
+
+
+def _unreadable(texts: Sequence[str | None]) -> ValueError:
+    """Names the first field that cannot be hashed."""
+    for (name, is_number), text in zip((*_ALWAYS, *_SINCE), texts, strict=True):
+        try:
+            if text is not None:
+                quantity(text, name) if is_number else data(text, name)
+            elif (name, is_number) in _ALWAYS:
+                return ValueError(f"{name} is missing in a header")
+        except ValueError as error:
+            return error
+    return ValueError("a field of a header is no hex")

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from trace_platform.domain.errors import ProvidersDisagree
-from trace_platform.domain.evm_encoding import encoded, keccak256
+from trace_platform.domain.errors import NodeContradictsItself
+from trace_platform.domain.evm_encoding import Item, encoded, keccak256
 from trace_platform.domain.evm_hex import data, quantity
-from trace_platform.operators.evm.payload import Block, Receipt, Transaction
+from trace_platform.operators.evm.payload import Block, Receipt, Transaction, created_by, has_failed
 from trace_platform.operators.evm_header.envelope import SignedTransaction, UnknownKind, envelope
-from trace_platform.operators.evm_header.header import ProvableBlock, header_hash
+from trace_platform.operators.evm_header.header import HashedBlock, ProvableBlock, header_hash
 from trace_platform.operators.evm_header.receipts import (
     ProvableReceipt,
     log_places,
@@ -48,12 +48,13 @@ NO_PROOFS = Proofs()
 
 
 def prove(proofs: Proofs, block: Block, receipts: Sequence[Receipt] | None) -> None:
-    """Raise ProvidersDisagree; ValueError for what is no hex. Receipts where they were asked for.
-    Block and receipts are checked: they are of each other, and in order."""
-    header = cast(ProvableBlock, block)
+    """Raise NodeContradictsItself; ValueError for what is no hex. Receipts where they were asked
+    for. Block and receipts are checked: they are of each other, and in order."""
     if proofs.header_hash:
-        _same(block, "hash of its header", header.hash, header_hash(header))
+        computed = header_hash(cast(HashedBlock, block))
+        _same(block, "hash of its header", block.hash, computed)
     if proofs.roots:
+        header = cast(ProvableBlock, block)
         _prove_transactions(header)
         if receipts is not None:
             _prove_receipts(header, cast(Sequence[ProvableReceipt], receipts))
@@ -95,10 +96,28 @@ def _prove_receipts(header: ProvableBlock, receipts: Sequence[ProvableReceipt]) 
         if quantity(log.index, "logIndex") != place:
             raise _contradiction(header, "index of a log", log.index, hex(place))
     for transaction, receipt in zip(header.transactions, receipts, strict=True):
+        _prove_creation(header, transaction, receipt)
         # No root tells it, without the key that the signature hides: two answers have to.
         if receipt.sender is None or receipt.sender.lower() != transaction.sender.lower():
             said = receipt.sender or "missing"
             raise _contradiction(header, "sender of a transaction", transaction.sender, said)
+
+
+def _prove_creation(
+    header: ProvableBlock, transaction: Transaction, receipt: ProvableReceipt
+) -> None:
+    """The address of a contract is made of the sender and the nonce."""
+    said = created_by(receipt)
+    creates = transaction.to is None and not has_failed(receipt)
+    if said is None:
+        # Before Byzantium it may have failed, too.
+        if creates and receipt.status is not None:
+            raise _contradiction(header, "created contract", "missing", "one")
+        return
+    if not creates:
+        raise _contradiction(header, "created contract", said, "none")
+    maker: list[Item] = [data(transaction.sender, "from"), quantity(transaction.nonce, "nonce")]
+    _same(header, "created contract", said, keccak256(encoded(maker))[12:])
 
 
 def _same(block: Block, what: str, said: str, computed: bytes) -> None:
@@ -106,9 +125,9 @@ def _same(block: Block, what: str, said: str, computed: bytes) -> None:
         raise _contradiction(block, what, said, "0x" + computed.hex())
 
 
-def _contradiction(block: Block, what: str, said: str, found: str) -> ProvidersDisagree:
+def _contradiction(block: Block, what: str, said: str, found: str) -> NodeContradictsItself:
     number = quantity(block.number, "number")
-    return ProvidersDisagree(
+    return NodeContradictsItself(
         f"the node contradicts itself about block {number}: its {what} is {said[:66]}, "
         f"what it says makes {found[:66]}",
         hint="ask another node; for chains that hash otherwise turn `header_hash` or `roots` off",

@@ -34,6 +34,8 @@ from trace_platform.operators.follow.window import Window
 # So close to the head a number may change its block: receipts are asked for by hash.
 _NEAR_BLOCKS = 256
 _SAY_EVERY_S = 5.0
+# So long a provider may lag behind what another one gave. A node that was restored lags for longer.
+_MAY_LAG_S = 15.0
 
 
 class Following:
@@ -49,11 +51,11 @@ class Following:
         alongside: Alongside,
         confirmations: Confirmations,
         finality: Finality,
+        trouble: Trouble,
         log: OperatorLog,
         *,
         start_block: int | Literal["latest"],
         hash_window: int,
-        poll_s: float,
         repair_ahead: int,
         progress: Callable[[int, int], None] = lambda done, total: None,
         now: Callable[[], float] = time.monotonic,
@@ -71,11 +73,12 @@ class Following:
         self._repair_ahead = repair_ahead
         self._progress = progress
         self._now = now
-        self._trouble = Trouble(log, poll_s)
+        self._trouble = trouble
         self._window = Window(hash_window)
         self._is_identified = False
         self._reorgs = 0
         self._say_at = 0.0
+        self._lags_since: float | None = None
 
     def begin(self) -> None:
         """Take over what the attempt before this one left."""
@@ -95,11 +98,11 @@ class Following:
         self._alongside.look()
         try:
             wrote = self._look()
-            self._trouble.is_over()
+            self._trouble.is_over(self.last_block)
             if wrote:
                 self._confirmations.went_on(self.last_block)
         except (RpcUnreachable, MalformedBlock, ChainMoved) as error:
-            self._trouble.happened(error)
+            self._trouble.happened(error, self.last_block)
             wrote = False
         self._announcer.send_when_due(self.last_block)
         if not wrote:
@@ -121,6 +124,8 @@ class Following:
         head = self._chain.head()
         self._say(head)
         last, last_hash = self._window.last, self._window.last_hash
+        if last is None or head.number >= last:
+            self._lags_since = None
         if last is None:
             return self._start(head)
         if head.number == last + 1 and head.parent_hash == last_hash:
@@ -130,8 +135,20 @@ class Following:
         if head.number <= last and self._window.get(head.number) in (head.hash, None):
             # Nothing new, or a provider that lags: the blocks that it has are ours.
             self._finality.look(last)
+            if head.number < last:
+                self._refuse_lag(head.number, last)
             return False
         return self._repair(head)
+
+    def _refuse_lag(self, head: int, last: int) -> None:
+        """What is written is right, but nothing comes either: people should know."""
+        if self._lags_since is None:
+            self._lags_since = self._now()
+        if self._now() - self._lags_since >= _MAY_LAG_S:
+            raise RpcUnreachable(
+                f"the node is at block {head}, behind block {last}, which is written",
+                hint="it may have been restored, or lag behind others: it has to catch up",
+            )
 
     def _start(self, head: Header) -> bool:
         start = head.number if self._start_block == "latest" else self._start_block
@@ -221,7 +238,9 @@ class Following:
         self._announcer.flush(self.last_block)
 
     def _say(self, head: Header) -> None:
-        self._progress(self._window.last or 0, head.number)
+        # Before the first block nobody can tell how far it is behind.
+        at = head.number if self._window.last is None else self._window.last
+        self._progress(at, head.number)
         if self._now() < self._say_at:
             return
         self._say_at = self._now() + _SAY_EVERY_S

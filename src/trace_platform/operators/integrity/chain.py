@@ -13,12 +13,18 @@ from typing import Any
 import pyarrow as pa
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import MalformedBlock, ProvidersDisagree, RpcUnreachable
+from trace_platform.domain.errors import (
+    MalformedBlock,
+    NodeContradictsItself,
+    ProvidersDisagree,
+    RpcUnreachable,
+)
 from trace_platform.domain.evm_hex import quantity
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.evm.fetch import RangeFetcher
 from trace_platform.operators.evm.rpc import RpcClient
 from trace_platform.operators.evm_header.proofs import Proofs
+from trace_platform.operators.rpc_providers import providers
 
 TABLES = ("blocks", "transactions", "logs")
 ALL_TABLES = (*TABLES, "traces")
@@ -42,6 +48,7 @@ class Chain:
         batch_blocks: int,
         with_traces: bool = False,
     ) -> None:
+        self._endpoint = endpoint
         self._clients = [RpcClient(endpoint), RpcClient(endpoint.agreeing())]
         # One node alone is no majority: its own word is what counts.
         self._has_majority = endpoint.agreeing() != endpoint
@@ -59,8 +66,8 @@ class Chain:
         self._clients[0].check_chain(self._chain_id)
 
     def rows(self, spans: Sequence[BlockRange]) -> Rows:
-        """Of every table, in the order of the chain, as the spans are. Raise ProvidersDisagree for
-        answers that do not prove what they say."""
+        """Of every table, in the order of the chain, as the spans are. Raise NodeContradictsItself
+        for answers that do not prove what they say."""
         with ThreadPoolExecutor(min(_AT_ONCE, len(spans))) as pool:
             majority = self._clients[1] if self._has_majority else None
             ask = self._fetcher(self._clients[0], self._tables, majority)
@@ -71,18 +78,30 @@ class Chain:
         }
 
     def confirm(self, blocks: BlockRange, first: Rows, *, with_traces: bool = False) -> None:
-        """Raise ProvidersDisagree unless most nodes of the pool say the same, asked again."""
+        """Raise what `contradiction` makes unless most nodes of the pool say the same, asked
+        again."""
         tables = ALL_TABLES if with_traces else TABLES
         again = _fetched(self._fetcher(self._clients[1], tables), blocks)
         for table in tables:
             before = rows_of(first[table], blocks)
             if not again[table].equals(before):
-                raise ProvidersDisagree(
+                raise self.contradiction(
                     f"two answers for the {table} of blocks {blocks.key} are not the same",
-                    hint="the chain moves there, or a node of the pool is wrong; tried again later",
                     start=blocks.start,
                     end=blocks.end,
                 )
+
+    def contradiction(self, what: str, **facts: Any) -> RpcUnreachable:
+        """Of answers that cannot all be true: one node's, or those of the several of the pool."""
+        is_one_node = not self._has_majority or len(providers("", self._endpoint)) < 2
+        if is_one_node:
+            said, hint = (
+                f"the node contradicts itself: {what}",
+                "the chain moves there, or the node",
+            )
+            return NodeContradictsItself(said, hint=f"{hint} is wrong; tried again later", **facts)
+        hint = "the chain moves there, or a node of the pool is wrong; tried again later"
+        return ProvidersDisagree(f"providers disagree: {what}", hint=hint, **facts)
 
     def finalized(self, depth: int) -> int:
         """The last block that is; `depth` below the head where the node does not say."""

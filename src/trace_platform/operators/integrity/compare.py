@@ -25,14 +25,20 @@ class Difference:
     chain: str
 
 
-def differences(stored: pa.Table, chain: pa.Table, key: tuple[str, ...]) -> list[Difference]:
-    """One for each block whose rows are not the same, in order of block. `chain` is sorted."""
+def differences(
+    stored: pa.Table, chain: pa.Table, key: tuple[str, ...], since: str | None = None
+) -> list[Difference]:
+    """One for each block whose rows are not the same, in order of block. `chain` is sorted. A row
+    with null in the column `since` was written before there were that one and those after it."""
     names = [n for n in chain.schema.names if n in stored.schema.names and n not in _NOT_COMPARED]
     stored = stored.sort_by([(name, "ascending") for name in key])
     found = _by_number(stored, chain)
     uncounted = pa.array(sorted(found), pa.int64())
     stored, chain = _without(stored, uncounted), _without(chain, uncounted)
     for name in names:
+        if name == since:
+            is_told = stored[name].is_valid()
+            stored, chain = stored.filter(is_told), chain.filter(is_told)
         for difference in _in_column(name, stored, chain):
             found.setdefault(difference.block, difference)
     return [found[block] for block in sorted(found)]

@@ -85,7 +85,8 @@ class Wrong:
             severity="critical" if is_critical else "warning",
             code=CODE,
             message=f"{first.sentence}{given_up}",
-            dedupe_key=self.incident,
+            # What was not final yet when it was found is told once more when it is.
+            dedupe_key=f"{self.incident}:critical" if is_critical else self.incident,
             facts={
                 "table": self.partition.table,
                 "dataset_version": str(self.partition.given.dataset_version),
@@ -96,6 +97,9 @@ class Wrong:
                 "stored": first.stored,
                 "chain": first.chain,
                 "finalized": finalized,
+                # It is over when these files have given way to others.
+                "location": self.partition.location,
+                "is_given_up": is_given_up,
             },
             dataset_uuid=self.partition.given.dataset_uuid,
         )

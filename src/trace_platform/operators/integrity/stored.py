@@ -115,7 +115,8 @@ def _diagnosis(partition: Partition, store: ObjectStore, error: Exception) -> Ex
         except FileNotFoundError:
             return Unreadable(partition, uri, "the file is gone", is_missing=True)
         except OSError as refusal:
-            return Unavailable(f"the store does not give {uri}: {_one_line(refusal)}")
+            said = f"the store does not give {uri}: {_one_line(refusal)}"
+            return Unavailable(said, outage=True)
         name = uri.removeprefix(partition.location)
         if promised.get(name, found) != found:
             why = f"its sha256 is {found}, the manifest says {promised[name]}"

@@ -20,6 +20,7 @@ from trace_platform.domain.errors import (
     TraceError,
     Unavailable,
 )
+from trace_platform.operators.spark import chain_functions
 from trace_platform.operators.spark.authentication import (
     authentication,
     check_secret,
@@ -111,6 +112,10 @@ class SparkRuntime:
         # Of tasks that run, by tag: whether they were cancelled.
         self._cancelled: dict[str, bool] = {}
         self._session: SparkSession | None = None
+        # Python code that its executors have.
+        self._shipped: set[Path] = set()
+        # The session that has the functions of chain data.
+        self._extended: SparkSession | None = None
         self._jvm: subprocess.Popen[bytes] | None = None
         self._has_sockets = False
         self._log_bytes = 0  # of spark.log, before the last start
@@ -130,13 +135,18 @@ class SparkRuntime:
 
     def warm_up(self) -> None:
         """Start the session and its Python workers, so that the first task finds them ready."""
-        context = self.session().sparkContext
+        session = self.session()
+        self._add_functions(session)
+        context = session.sparkContext
         n = context.defaultParallelism
         context.parallelize(range(n), n).foreach(_import_what_tasks_need)
 
     @contextlib.contextmanager
-    def task_thread(self, tag: str) -> Iterator[Callable[[], SparkSession]]:
-        """In the task's thread: gives `spark()`, whose jobs from this thread carry the tag.
+    def task_thread(
+        self, tag: str, py_file: Path | None = None
+    ) -> Iterator[Callable[[], SparkSession]]:
+        """In the task's thread: gives `spark()`, whose jobs from this thread carry the tag, and
+        whose executors can import what is in `py_file`.
 
         Spark starts with the first call of `spark()`, not before: many tasks need none. No job of
         the tag runs any more afterwards, whatever the operator has left running.
@@ -146,6 +156,9 @@ class SparkRuntime:
 
         def spark() -> SparkSession:
             session = self.session()
+            self._add_functions(session)
+            if py_file is not None:
+                self._ship(session, py_file)
             tagged.append(tag)
             session.sparkContext.addJobTag(tag)
             # The group is what can be cancelled before a job of it is submitted.
@@ -164,6 +177,21 @@ class SparkRuntime:
                     self._session.sparkContext.cancelJobsWithTag(tag)
                     self._session.sparkContext.removeJobTag(tag)
                     self._session.sparkContext.setLocalProperty(_GROUP, None)
+
+    def _ship(self, session: SparkSession, py_file: Path) -> None:
+        """Once per session: executors keep it, and those that come later get it too."""
+        with self._starting:
+            ours = self._session is not None and session is self._session
+            if ours and py_file not in self._shipped:
+                session.sparkContext.addPyFile(str(py_file))
+                self._shipped.add(py_file)
+
+    def _add_functions(self, session: SparkSession) -> None:
+        """Once, and not while a session starts: Spark makes its catalog for the first of them."""
+        with self._starting:
+            if self._extended is not session:
+                chain_functions.register(session)
+                self._extended = session
 
     def progress(self, tag: str) -> tuple[int, int]:
         """Spark tasks done and known of the tag's jobs; (0, 0) when there are none."""
@@ -385,7 +413,8 @@ class SparkRuntime:
 
     def _discard(self) -> None:
         """Forget the session and end its JVM; also after a start that failed half-way."""
-        jvm, self._jvm, self._session = self._jvm, None, None
+        jvm, self._jvm, self._session, self._extended = self._jvm, None, None, None
+        self._shipped.clear()
         clear_session_record(self._scratch)
         reset_pyspark(jvm_alive=jvm is not None and jvm.poll() is None)
         if jvm is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from duckdb.sqltypes import DuckDBPyType
 
-from trace_platform.query.sql_text import quoted
+from trace_platform.sql.sql_text import quoted
 
 Expression = Callable[[str, DuckDBPyType], str]
 
@@ -70,7 +70,12 @@ def for_csv(value: str, kind: DuckDBPyType) -> str:
 def for_arrow(value: str, kind: DuckDBPyType) -> str:
     """The value, or its text where Arrow would round it or Parquet has no type for it. A sum of
     integers has 128 bits: a decimal, which is refused beyond 38 digits and never rounded."""
-    return _cast(value, kind, _Carried("DECIMAL(38, 0)"))
+    return _cast(value, kind, _ARROW)
+
+
+def in_arrow(kind: DuckDBPyType) -> str:
+    """The type of what `for_arrow` makes of a value."""
+    return _carried(kind, _ARROW)
 
 
 def _iso(value: str, local: str, zone: str = "") -> str:
@@ -86,6 +91,9 @@ class _Carried:
 
     wide: str
     times: str | None = None
+
+
+_ARROW = _Carried("DECIMAL(38, 0)")
 
 
 def _cast(value: str, kind: DuckDBPyType, how: _Carried) -> str:

@@ -8,6 +8,8 @@ from functools import cache
 
 import duckdb
 
+from trace_platform.sql import chain_functions
+
 # Everything else that stands where a table stands is refused.
 TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "json_each", "json_tree"})
 
@@ -86,13 +88,13 @@ def fold(name: str) -> str:
 
 @cache
 def allowed_functions() -> frozenset[str]:
-    """Built-in scalar, aggregate and window functions, minus the denied ones."""
+    """Built-in scalar, aggregate and window functions, minus the denied ones, and our own."""
     with duckdb.connect(":memory:") as connection:
         found = connection.execute(
             "SELECT DISTINCT function_name FROM duckdb_functions()"
             " WHERE function_type IN ('scalar', 'aggregate', 'window', 'macro')"
         ).fetchall()
-    names = {fold(name) for (name,) in found} | _SPECIAL_FORMS
+    names = {fold(name) for (name,) in found} | _SPECIAL_FORMS | chain_functions.NAMES
     return frozenset(name for name in names if not is_denied(name))
 
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import duckdb
 
-from trace_platform.query.functions import fold
-from trace_platform.query.sql_text import quoted
+from trace_platform.sql.functions import fold
+from trace_platform.sql.sql_text import quoted
 
 _VERSION = re.compile(r"(?=[0-9a-fA-F-]{4,36}(?![0-9a-fA-F-]))[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*")
 # In the text, where `--` begins a comment; what follows must not read on as a word.

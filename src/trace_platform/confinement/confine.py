@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from trace_platform.query import landlock, privileges, system_calls
+from trace_platform.confinement import landlock, privileges, system_calls
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4

@@ -17,10 +17,10 @@ import duckdb
 
 from trace_platform.domain.alike import alike, did_you_mean
 from trace_platform.domain.errors import InvalidQuery, QueryTooLarge
-from trace_platform.query.functions import TABLE_FUNCTIONS, allowed_functions, fold, is_denied
-from trace_platform.query.messages import Reference
-from trace_platform.query.parse_tree import EXPRESSIONS, NODES, PARTS
-from trace_platform.query.pins import (
+from trace_platform.sql import catalog
+from trace_platform.sql.functions import TABLE_FUNCTIONS, allowed_functions, fold, is_denied
+from trace_platform.sql.parse_tree import EXPRESSIONS, NODES, PARTS
+from trace_platform.sql.pins import (
     BadPin,
     Edited,
     Pin,
@@ -29,6 +29,8 @@ from trace_platform.query.pins import (
     quote_pins,
     read_pin,
 )
+from trace_platform.sql.relations import Reference
+from trace_platform.sql.spellings import Explaining, spelled
 
 _LOCATION = frozenset({"query_location", "query_location_length"})
 # Published names and the aliases of a token. Files and URLs are none.
@@ -50,6 +52,12 @@ class Statement:
     references: list[Reference]
     # From the caller's text to `sql`.
     edits: tuple[Edited, ...]
+    # Its plan is wanted instead of its rows.
+    explaining: Explaining | None = None
+    # It reads the catalog (catalog.py).
+    reads_catalog: bool = False
+    # The view that it describes, if that is all it does.
+    describes: str | None = None
 
     def place(self, position: int) -> tuple[int, int]:
         """Line and column, in the caller's text, of a byte of `sql`."""
@@ -61,30 +69,51 @@ def check(connection: duckdb.DuckDBPyConnection, sql: str) -> Statement:
     if "\0" in sql:
         raise InvalidQuery("the statement holds a NUL character")
     try:
-        quoted = quote_pins(sql)
-        walk = _Walk(quoted)
-        tree = _parse(connection, quoted)
+        asked = spelled(sql)
+        quoted = quote_pins(asked.edited.sql)
+        written = (asked.edited, quoted)
+        walk = _Walk(written)
+        tree = _parse(connection, written)
         walk.walk(tree)
-        edits = (quoted, *_pinned(connection, quoted.sql, tree, walk.pinned))
+        edits = (*written, *_pinned(connection, quoted.sql, tree, walk.pinned))
+        describes = _described(tree, walk.references())
     except (RecursionError, UnicodeError):
         raise InvalidQuery("the statement cannot be parsed or is nested too deeply") from None
     except (KeyError, IndexError, TypeError, AttributeError):
         # A node without the parts that its kind always had is a node we do not know.
         raise InvalidQuery("the statement has a form that is not allowed") from None
-    return Statement(edits[-1].sql, walk.references(), edits)
+    return Statement(
+        edits[-1].sql,
+        walk.references(),
+        edits,
+        explaining=asked.explaining,
+        reads_catalog=walk.reads_catalog,
+        describes=describes,
+    )
 
 
-def _parse(connection: duckdb.DuckDBPyConnection, quoted: Edited) -> Node:
+def _described(tree: Node, references: Sequence[Reference]) -> str | None:
+    shown = (tree["node"].get("from_table") or {}) if len(references) == 1 else {}
+    if shown.get("type") != "SHOW_REF" or shown["show_type"] != "DESCRIBE":
+        return None
+    is_plain = tree["node"]["select_list"][0]["class"] == "STAR"
+    of = shown["query"].get("from_table") or {}
+    is_whole = [each["class"] for each in shown["query"].get("select_list", ())] == ["STAR"]
+    return references[0].view if is_plain and is_whole and of.get("type") == "BASE_TABLE" else None
+
+
+def _parse(connection: duckdb.DuckDBPyConnection, edits: Sequence[Edited]) -> Node:
     """The tree of the one SELECT statement."""
     try:
-        row = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [quoted.sql]).fetchone()
+        call = "SELECT json_serialize_sql(?::VARCHAR)"
+        row = connection.execute(call, [edits[-1].sql]).fetchone()
         parsed = json.loads(row[0]) if row else {}
     except duckdb.OutOfMemoryException:
         raise _too_large() from None
     except (duckdb.Error, ValueError):
         raise InvalidQuery("the statement cannot be parsed or is nested too deeply") from None
     if parsed.get("error"):
-        _raise_parse_error(quoted, parsed)
+        _raise_parse_error(edits, parsed)
     statements = parsed.get("statements") or []
     if len(statements) != 1:
         found = "no statement" if not statements else f"{len(statements)} statements"
@@ -97,11 +126,11 @@ def _too_large() -> QueryTooLarge:
     return QueryTooLarge("the statement is too large to be parsed", retire=True)
 
 
-def _raise_parse_error(quoted: Edited, parsed: Node) -> NoReturn:
+def _raise_parse_error(edits: Sequence[Edited], parsed: Node) -> NoReturn:
     message = str(parsed.get("error_message", "the statement cannot be parsed"))
     if parsed.get("error_type") == "not implemented":
         raise InvalidQuery(
-            "only SELECT statements can be run (DESCRIBE and SUMMARIZE of one too)",
+            "only SELECT statements can be run (SHOW TABLES, DESCRIBE, SUMMARIZE and EXPLAIN too)",
             hint="data is written by the jobs of a DAG, never by a query; a PIVOT needs its values:"
             " ON column IN (…)",
         )
@@ -112,7 +141,7 @@ def _raise_parse_error(quoted: Edited, parsed: Node) -> NoReturn:
     found = str(parsed.get("position", ""))
     if not found.isdigit():
         raise InvalidQuery(message)
-    position, line, column = _place((quoted,), int(found))
+    position, line, column = _place(edits, int(found))
     raise InvalidQuery(
         f"{message} (line {line}, column {column})",
         hint=_PIN_HINT if message.endswith('near "@"') else None,
@@ -141,7 +170,7 @@ def _pinned(
     for node, pin in pinned:
         pin_in_tree(node, pin)
     try:
-        same = _plain(_parse(connection, Edited(edited.sql))) == _plain(tree)
+        same = _plain(_parse(connection, (edited,))) == _plain(tree)
     except InvalidQuery:
         same = False
     if not same:
@@ -164,13 +193,14 @@ def _plain(tree: Node) -> str:
 class _Walk:
     """One pass over a tree, with a stack of its own: the tree may be deeper than Python's."""
 
-    def __init__(self, quoted: Edited) -> None:
-        self._quoted = quoted
-        self._bytes = len(quoted.sql.encode())
+    def __init__(self, edits: Sequence[Edited]) -> None:
+        self._edits = edits
+        self._bytes = len(edits[-1].sql.encode())
         self._found: dict[str, tuple[int, Reference]] = {}
         self._stack: list[tuple[Any, Scope]] = []
         # Relations whose text has to change.
         self.pinned: list[tuple[Node, Pin]] = []
+        self.reads_catalog = False
 
     def walk(self, tree: Node) -> None:
         self._stack.append((tree, frozenset()))
@@ -257,25 +287,38 @@ class _Walk:
             self._refuse(
                 node,
                 f"the table function {name!r} is not allowed in a query",
-                f"a table is a published dataset, a WITH of the query, or one of"
+                catalog.HINT
+                if name.startswith(("duckdb_", "pragma_"))
+                else f"a table is a published dataset, a WITH of the query, or one of"
                 f" {', '.join(sorted(TABLE_FUNCTIONS))}",
             )
 
     def _check_show(self, node: Node) -> None:
         of_query = node["query"] and not node["table_name"] and not _path(node)
         if node["show_type"] not in ("DESCRIBE", "SUMMARY") or not of_query:
-            self._refuse(node, "SHOW is not allowed in a query", "GET /v1/datasets lists datasets")
+            self._refuse(
+                node,
+                "this SHOW is not allowed in a query",
+                "SHOW TABLES lists the datasets, DESCRIBE NAME the columns of one",
+            )
 
     def _check_relation(self, node: Node, scope: Scope) -> None:
         path = _path(node)
         name = fold(path[-1])
+        if catalog.is_relation(list(map(fold, path))) and not node["at_clause"]:
+            self.reads_catalog = True
+            return
         is_common = name in scope
         # Of a recursive WITH that has keys: all its rows so far.
         if is_common and len(path) == 2 and fold(path[0]) == "recurring":
             path = path[1:]
         if len(path) != 1 or fold(str(node["table_name"])) != name:
             shown = ".".join(path)
-            self._refuse(node, f"{shown!r}: datasets are named without a schema or catalog")
+            self._refuse(
+                node,
+                f"{shown!r}: datasets are named without a schema or catalog",
+                catalog.HINT if fold(path[-2]) == "information_schema" else None,
+            )
         if is_common and node["at_clause"]:
             self._refuse(node, f"{path[0]!r} is a WITH of the query: it has no generations")
         if not is_common:
@@ -315,7 +358,7 @@ class _Walk:
         position = node.get("query_location")
         if not self._is_place(position):
             return {}
-        _, line, column = _place((self._quoted,), int(str(position)))
+        _, line, column = _place(self._edits, int(str(position)))
         return {"line": line, "column": column}
 
     def _is_place(self, position: object) -> bool:

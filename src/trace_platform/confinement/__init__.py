@@ -1,0 +1,1 @@
+"""What the kernel takes away from a process that reads a stranger's SQL."""

@@ -1,0 +1,208 @@
+"""What DuckDB would take a statement's values for, and what they mean: read from its bound plan.
+
+DuckDB compares text with bytes by taking each character for a byte, and multiplies integers of more
+than 128 bits as doubles. Neither is an error there, and both are wrong here. So each statement is
+bound once over relations that have columns and no rows: a hex literal where bytes are wanted
+becomes those bytes, all else is refused by name, with the cure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import duckdb
+
+from trace_platform.domain.errors import InvalidQuery
+from trace_platform.sql.gate import Statement
+from trace_platform.sql.hex_text import BYTES_HINT, converts, hint_of, mistake
+from trace_platform.sql.pins import Edit, Edited
+from trace_platform.sql.relations import Column
+from trace_platform.sql.sql_text import quoted, without_semicolon
+
+Node = dict[str, Any]
+
+_HEX = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})*)")
+_ALMOST_HEX = re.compile(r"(?:0[xX])?[0-9a-fA-F]+")
+_WRITTEN_CAST = re.compile(rb"::|(?:try_)?cast\s*\(", re.IGNORECASE)
+_INTEGERS = frozenset(
+    f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")
+) | {"INTEGER", "UINTEGER", "BIGNUM"}
+_WIDE = frozenset({"HUGEINT", "UHUGEINT", "BIGNUM"})
+# What turns wide integers into doubles, and what does not.
+_EXACT = {
+    "*": "mul_exact(a, b)",
+    "multiply": "mul_exact(a, b)",
+    "//": "div_exact(a, b)",
+    "divide": "div_exact(a, b)",
+    "%": "mod_exact(a, b)",
+    "mod": "mod_exact(a, b)",
+    "sum": "sum_exact(x)",
+    "abs": "greatest(x, -x)",
+    "@": "greatest(x, -x)",
+    **dict.fromkeys(("ceil", "ceiling", "floor", "round", "trunc"), "x itself, which is whole"),
+}
+
+
+def understood(
+    connection: duckdb.DuckDBPyConnection,
+    statement: Statement,
+    relations: Mapping[str, Sequence[Column]],
+) -> Statement:
+    """The statement as it has to run. `relations` are columns by view. Raise InvalidQuery for text
+    that is compared with bytes, and for integers that would be rounded."""
+    sql = without_semicolon(statement.sql)
+    bound = _bound(connection, sql, relations)
+    if bound.get("error"):
+        _refuse_unread(bound, sql)
+        return statement
+    nodes = list(_nodes(bound))
+    for node in nodes:
+        _refuse_rounded(node, sql, statement)
+        _refuse_cut(node, statement)
+        _refuse_mistaken(node, sql, statement)
+    edits = {_edit(node, sql, statement) for node in nodes if _makes_bytes(node)} - {None}
+    if not edits:
+        return statement
+    edited = Edited(statement.sql, [edit for edit in edits if edit is not None])
+    return replace(statement, sql=edited.sql, edits=(*statement.edits, edited))
+
+
+def _bound(
+    connection: duckdb.DuckDBPyConnection, sql: str, relations: Mapping[str, Sequence[Column]]
+) -> Node:
+    connection.begin()
+    try:
+        for view, columns in relations.items():
+            nulls = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns)
+            connection.execute(f"CREATE VIEW {quoted(view)} AS SELECT {nulls}")
+        row = connection.execute("SELECT json_serialize_plan(?::VARCHAR)", [sql]).fetchone()
+        found: Node = json.loads(row[0]) if row else {"error": True}
+    except (ValueError, RecursionError):
+        return {"error": True}
+    finally:
+        connection.rollback()
+    return found
+
+
+def _refuse_unread(bound: Node, sql: str) -> None:
+    """A statement's own mistakes are explained where it runs. One whose plan cannot be read must
+    not have hex that could be compared as text."""
+    is_mistake = bound.get("error_type") not in (None, "not implemented", "serialization")
+    if not is_mistake and re.search(r"'0[xX][0-9a-fA-F]*'", sql):
+        raise InvalidQuery(
+            "it cannot be told whether the hex in this statement is text or bytes",
+            hint="write unhex('…') for bytes",
+        )
+
+
+def _nodes(plan: Node) -> Iterator[Node]:
+    stack: list[Any] = [plan]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, list):
+            stack.extend(node)
+        elif isinstance(node, dict):
+            stack.extend(node.values())
+            if "expression_class" in node:
+                yield node
+
+
+def _is_cast(node: Node) -> bool:
+    return node.get("type") == "OPERATOR_CAST"
+
+
+def _makes_bytes(node: Node) -> bool:
+    return _is_cast(node) and converts(node["arguments"][0], node["return_type"], "VARCHAR", "BLOB")
+
+
+def _edit(cast: Node, sql: str, statement: Statement) -> Edit | None:
+    """The literal as DuckDB writes its bytes, in the same quotes. None: it is right already."""
+    child = cast["children"][0]
+    if child["expression_class"] != "BOUND_CONSTANT":
+        _refuse(cast, statement, "text is not bytes, and DuckDB would compare its letters")
+    if child["value"]["is_null"]:
+        return None
+    value = str(child["value"]["value"])
+    hexed = _HEX.fullmatch(value)
+    if hexed is None:
+        if _is_written(cast, sql) and not _ALMOST_HEX.fullmatch(value):
+            return None
+        _refuse(cast, statement, f"the text {value[:80]!r} is not bytes", hint_of(value))
+    start, length = child["query_location"], child["query_location_length"]
+    if sql.encode()[start : start + length] != b"'" + value.encode() + b"'":
+        _refuse(cast, statement, f"the text {value[:80]!r} is not bytes here")
+    return Edit(start, start + length, b"'" + _escaped(hexed[1]) + b"'")
+
+
+def _escaped(digits: str) -> bytes:
+    return b"".join(rb"\x" + digits[at : at + 2].encode() for at in range(0, len(digits), 2))
+
+
+def _is_written(cast: Node, sql: str) -> bool:
+    """Whether the statement itself has this cast; one of DuckDB's is where its value is."""
+    child, at = cast["children"][0], cast["query_location"]
+    known = len(sql.encode())
+    if at > known:
+        return False
+    if child["query_location"] <= known:
+        return bool(child["query_location"] != at)
+    return child["expression_class"] == "BOUND_CONSTANT" or bool(
+        _WRITTEN_CAST.match(sql.encode(), at)
+    )
+
+
+def _refuse_rounded(node: Node, sql: str, statement: Statement) -> None:
+    name = str((node.get("qname") or {}).get("path", [""])[-1])
+    if name not in _EXACT or node["return_type"]["id"] != "DOUBLE":
+        return
+    kinds = [_implicit_double(child, sql) for child in node["children"]]
+    if not all(kind in _INTEGERS for kind in kinds) or _WIDE.isdisjoint(map(str, kinds)):
+        return
+    wide = next(kind for kind in kinds if kind in _WIDE)
+    _refuse(
+        node,
+        statement,
+        f"{name!r} of {wide} would be a DOUBLE, which rounds beyond 2^53",
+        f"write {_EXACT[name]}, or CAST(… AS DOUBLE) where rounding does not matter",
+    )
+
+
+def _refuse_cut(node: Node, statement: Statement) -> None:
+    """DuckDB cuts a BIGNUM off at 128 bits when it becomes another integer, without a word."""
+    if not _is_cast(node):
+        return
+    for kind in _INTEGERS - {"BIGNUM"}:
+        if converts(node["arguments"][0], node["return_type"], "BIGNUM", kind):
+            _refuse(
+                node,
+                statement,
+                f"a BIGNUM that is too large for {kind} would lose its highest digits",
+                f"write CAST(CAST(… AS VARCHAR) AS {kind}), which refuses it instead",
+            )
+
+
+def _refuse_mistaken(node: Node, sql: str, statement: Statement) -> None:
+    """DuckDB's own nodes, as those of SUMMARIZE, are nowhere in the text."""
+    found = mistake(node) if node["query_location"] <= len(sql.encode()) else None
+    if found is not None:
+        _refuse(node, statement, *found)
+
+
+def _implicit_double(node: Node, sql: str) -> str | None:
+    """The type that DuckDB makes a DOUBLE of on its own."""
+    if not _is_cast(node) or _is_written(node, sql):
+        return None
+    return str(node["arguments"][0]["id"])
+
+
+def _refuse(node: Node, statement: Statement, reason: str, hint: str = BYTES_HINT) -> NoReturn:
+    at = node["query_location"]
+    place = {}
+    if at <= len(statement.sql.encode()):
+        line, column = statement.place(at)
+        place = {"line": line, "column": column}
+    raise InvalidQuery(reason, hint=hint, **place)

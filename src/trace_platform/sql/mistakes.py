@@ -1,0 +1,86 @@
+"""A statement's own mistakes, in DuckDB's words: where in its text, and what was meant."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from trace_platform.domain.alike import alike, did_you_mean
+from trace_platform.domain.errors import InvalidQuery
+from trace_platform.sql.gate import Statement
+from trace_platform.sql.hex_text import cure
+
+# The statement stands in a subquery, on lines of its own; both beginnings have one length.
+DESCRIBE_FROM = "DESCRIBE FROM (\n"
+FROM = "         FROM (\n"
+
+_KIND = re.compile(r"(?s)([A-Za-z ]+?) Error: (.*)")
+_CANDIDATES = re.compile(r"\s*Candidate (?:bindings|tables): (.+)")
+_NAME = re.compile(r'"((?:[^"]|"")+)"')
+# As Arrow and Parquet carry the integers of 128 bits (result_columns.py).
+_TOO_WIDE = "to DECIMAL(38,0)"
+_WIDE_HINT = "Arrow and Parquet have 38 digits: cast it to VARCHAR, or ask for JSON or CSV"
+_SHOWN_CHARS = 2_000
+
+
+def refusal(
+    kind: str,
+    facts: dict[str, Any],
+    statement: Statement,
+    shown: Callable[[str], str] = lambda text: text,
+) -> InvalidQuery:
+    """`facts` are those that DuckDB gives with `errors_as_json`; `shown` hides what nobody may see
+    of its words."""
+    said = str(facts["exception_message"]).strip()
+    message, suggestions = shown(_CANDIDATES.sub("", said)), _suggestions(said)
+    return InvalidQuery(
+        f"{kind} Error: {message}"[:_SHOWN_CHARS],
+        hint=did_you_mean(suggestions[:3]) or _cure(said),
+        **_some(suggestions=suggestions, **_place(facts, statement)),
+    )
+
+
+def read(said: str) -> tuple[str, dict[str, Any]]:
+    """The kind of error and what DuckDB tells about it."""
+    match = _KIND.fullmatch(said)
+    kind, told = (match[1], match[2]) if match else (None, said)
+    with contextlib.suppress(ValueError):
+        facts = json.loads(told)
+        if isinstance(facts, dict) and "exception_message" in facts:
+            return kind or str(facts.get("exception_type")), facts
+    return kind or "Internal", {"exception_message": told}
+
+
+def _cure(said: str) -> str | None:
+    if _TOO_WIDE in said:
+        return _WIDE_HINT
+    return cure(said)
+
+
+def _some(**facts: Any) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value}
+
+
+def _suggestions(said: str) -> list[str]:
+    """Of DuckDB's candidates those that are like the name before them, the last one."""
+    found = _CANDIDATES.search(said)
+    named = _NAME.findall(said[: found.start()]) if found else []
+    if not found or not named:
+        return []
+    wanted = named[-1].lower()
+    return [
+        each for each in _NAME.findall(found[1]) if alike(wanted, [each.lower().rpartition(".")[2]])
+    ]
+
+
+def _place(facts: dict[str, Any], statement: Statement) -> dict[str, int]:
+    """Line and column, where the error is one of the statement's own text."""
+    position = str(facts.get("position", ""))
+    at = int(position) - len(FROM) if position.isdigit() else -1
+    if not 0 <= at < len(statement.sql.encode()):
+        return {}
+    line, column = statement.place(at)
+    return {"line": line, "column": column}

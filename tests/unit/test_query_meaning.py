@@ -1,0 +1,355 @@
+"""What hex, bytes and wide integers of a statement mean: over real files, in the real engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from trace_platform.domain.errors import InvalidQuery, TraceError
+from trace_platform.query.desk import open_parser
+from trace_platform.query.engine import Engine
+from trace_platform.query.explain import Explained
+from trace_platform.query.hot_filters import conditions
+from trace_platform.query.messages import Limits, Relation, Run, Setup
+from trace_platform.query.scan_plan import plan
+from trace_platform.sql import gate
+from trace_platform.sql.meaning import understood
+from trace_platform.sql.relations import Column
+
+ADDRESS = bytes.fromhex("d8da6bf26964af9d7eed9e03e53415d37aa96045")
+HEX = "0x" + ADDRESS.hex()
+CHECKSUM = "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"
+MAX = 2**256 - 1
+
+
+class Desk:
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "logs.parquet"
+        rows = {
+            "address": [ADDRESS, b"\x01" * 20, None],
+            "owner": [HEX, "0x" + "01" * 20, None],
+            "data": [MAX.to_bytes(32, "big"), (7).to_bytes(32, "big"), None],
+            "value": [str(MAX), "1500000000000000000", None],
+        }
+        pq.write_table(pa.table(rows), self.file)
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        setup = Setup(limits=Limits(), readable=[], scratch=str(scratch))
+        self.parser = open_parser(setup)
+        self.engine = Engine(Limits(), str(scratch), self.parser)
+
+    def rows(self, sql: str) -> list[list[Any]]:
+        found: list[list[Any]] = []
+        run = Run(relations=[Relation(view="logs", files=[str(self.file)])])
+        statement = gate.check(self.parser, sql)
+        self.engine.run(statement, run, lambda page: found.extend(json.loads(page)))
+        return found
+
+    def refusal(self, sql: str) -> TraceError:
+        with pytest.raises(InvalidQuery) as raised:
+            self.rows(sql)
+        return raised.value
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    return Desk(tmp_path_factory.mktemp("meaning"))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"address = '{HEX}'",
+        f"'{HEX}' = address",
+        f"address = '{CHECKSUM}'",
+        f"address = '0X{ADDRESS.hex().upper()}'",
+        f"address IN ('0x00', '{HEX}')",
+        f"NOT address <> '{HEX}'",
+        f"address BETWEEN '{HEX}' AND '{HEX}'",
+        "address >= '0xd8' AND address < '0xd9'",
+        f"CASE address WHEN '{HEX}' THEN true ELSE false END",
+        f"CASE WHEN true THEN '{HEX}' ELSE address END = address",
+        f"coalesce(address, '0x00') = '{HEX}'",
+        f"list_contains([address], '{HEX}')",
+        f"address IS NOT DISTINCT FROM '{HEX}'",
+        f"address = '{HEX}'::BLOB",
+        f"address = unhex('{HEX}')",
+        f"address = from_hex('{HEX[2:]}')",
+        "address = unhex(owner) AND owner LIKE '0xd8%'",
+        f"address = (SELECT max(address) FROM logs WHERE address = '{HEX}')",
+        "to_0x(address) = '" + HEX + "'",
+    ],
+)
+def test_hex_beside_bytes_means_those_bytes(desk: Desk, condition: str) -> None:
+    assert desk.rows(f"SELECT address FROM logs WHERE {condition};") == [[HEX]]
+
+
+def test_hex_in_a_join_means_bytes(desk: Desk) -> None:
+    sql = (
+        f"SELECT count(*) FROM logs a JOIN logs b ON a.address = b.address AND b.address = '{HEX}'"
+    )
+    assert desk.rows(sql) == [[1]]
+
+
+def test_hex_beside_text_stays_text(desk: Desk) -> None:
+    assert desk.rows(f"SELECT count(*) FROM logs WHERE owner = '{HEX}'") == [[1]]
+    assert desk.rows(f"SELECT '{HEX}'") == [[HEX]]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"address = '{HEX[2:]}'",
+        "address = '0xabc'",
+        "address = 'vitalik.eth'",
+        "address = owner",
+        "address = lower(owner)",
+        "owner::BLOB = address",
+        "address IN (SELECT owner FROM logs)",
+        "[address] = [owner]",
+        f"address IN (SELECT '{HEX}')",
+        f"address IN (VALUES ('{HEX}'))",
+        f"address = ANY(['{HEX}'])",
+        f"address = ANY(SELECT '{HEX}')",
+        f"(address, 1) = ('{HEX}', 1)",
+        f"(address, 1) IN (('{HEX}', 1))",
+        f"struct_pack(a := address) = struct_pack(a := '{HEX}')",
+        f"list_contains(list_value('{HEX}'), address)",
+        f"address = lower('{HEX}')",
+        "keccak256(owner) IS NULL",
+        "to_0x(owner) IS NULL",
+        f"to_0x('{HEX}') IS NULL",
+    ],
+)
+def test_other_text_beside_bytes_is_refused_with_the_cure(desk: Desk, condition: str) -> None:
+    refused = desk.refusal(f"SELECT 1 FROM logs\nWHERE {condition}")
+    assert "unhex" in str(refused.hint)
+    assert refused.facts.get("line") == 2
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        "JOIN logs b ON a.address = b.owner",
+        "JOIN (SELECT owner AS address FROM logs) b USING (address)",
+        "NATURAL JOIN (SELECT owner AS address FROM logs) b",
+        f", (VALUES ('{HEX}', 'vitalik')) t(a, name) WHERE address = t.a",
+    ],
+)
+def test_bytes_and_text_are_not_joined(desk: Desk, join: str) -> None:
+    assert "unhex" in str(desk.refusal(f"SELECT count(*) FROM logs a {join}").hint)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "address LIKE '0xd8%'",
+        "address NOT ILIKE '0xd8%'",
+        "address SIMILAR TO '0xd8.*'",
+        "address ^@ '0xd8'",
+        "starts_with(address, '0xd8')",
+        "regexp_matches(address, '^0xd8')",
+        "left(address, 4) = '0xd8'",
+        f"address::VARCHAR = '{HEX}'",
+        "CAST(address AS VARCHAR) LIKE '0xd8%'",
+        "'0x' || address IS NULL",
+        "concat('0x', address) IS NULL",
+        "[address]::VARCHAR[] IS NULL",
+    ],
+)
+def test_bytes_are_not_read_as_text(desk: Desk, condition: str) -> None:
+    refused = desk.refusal(f"SELECT 1 FROM logs WHERE {condition}")
+    assert "to_0x(column)" in str(refused.hint)
+    assert refused.facts["line"] == 1
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "address[1:2] = '0xd8da'",
+        "address >= '0xd8' AND address < '0xd9'",
+        "starts_with(to_0x(address), '0xd8')",
+        f"to_0x(address) = '{HEX}'",
+        f"checksum_address(address) = '{CHECKSUM}'",
+        f"hex(address) = '{HEX[2:].upper()}'",
+        f"lower(hex(address)) IN ('{HEX[2:]}')",
+    ],
+)
+def test_prefixes_and_hex_as_text_find_what_they_say(desk: Desk, condition: str) -> None:
+    assert desk.rows(f"SELECT address FROM logs WHERE {condition}") == [[HEX]]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"hex(address) = '{HEX}'",
+        f"hex(address) = '{HEX[2:]}'",
+        f"hex(address) IN ('00', '{HEX}')",
+        f"lower(hex(address)) = '{HEX}'",
+        f"to_0x(address) = '{CHECKSUM}'",
+        f"'{HEX}' = checksum_address(address)",
+    ],
+)
+def test_hex_in_another_writing_is_refused_rather_than_not_found(
+    desk: Desk, condition: str
+) -> None:
+    refused = desk.refusal(f"SELECT 1 FROM logs WHERE {condition}")
+    assert "compare the bytes themselves" in str(refused.hint)
+
+
+@pytest.mark.parametrize("value", ["0x634541…77d8bd", "0x634541...77d8bd", "634541…77d8bd"])
+def test_a_value_that_was_shortened_on_screen_says_where_all_of_it_is(
+    desk: Desk, value: str
+) -> None:
+    assert "--format csv" in str(desk.refusal(f"SELECT 1 FROM logs WHERE address = '{value}'").hint)
+
+
+def test_looking_at_bytes_needs_no_cure(desk: Desk) -> None:
+    assert len(desk.rows("SUMMARIZE logs")) == 4
+    assert len(desk.rows("DESCRIBE logs")) == 4
+
+
+def test_hex_skips_the_row_groups_that_cannot_hold_it(desk: Desk) -> None:
+    """By the least and greatest value of each, as for any other type."""
+    rows = {"address": [bytes([n // 100]) + bytes([n % 100]) * 19 for n in range(400)]}
+    file = desk.file.with_name("groups.parquet")
+    pq.write_table(pa.table(rows), file, row_group_size=100)
+    run = Run(relations=[Relation(view="logs", files=[str(file)])])
+    found: list[list[str]] = []
+    wanted = "0x02" + "07" * 19
+    sql = f"EXPLAIN ANALYZE SELECT address FROM logs WHERE address = '{wanted}'"
+    desk.engine.run(gate.check(desk.parser, sql), run, lambda page: found.extend(json.loads(page)))
+    assert any("1 of 4 row groups" in line and "1 rows" in line for (line,) in found), found
+
+
+def test_an_error_after_hex_names_the_callers_place(desk: Desk) -> None:
+    refused = desk.refusal(f"SELECT 1 FROM logs WHERE address = '{HEX}' AND address = owner")
+    assert refused.facts["column"] == len(f"SELECT 1 FROM logs WHERE address = '{HEX}' AND ") + 11
+
+
+@pytest.mark.parametrize(
+    ("condition", "filters"),
+    [
+        (f"address = '{CHECKSUM}'", [("=", [HEX])]),
+        (f"address IN ('{HEX}', '0x00')", [("in", ["0x00", HEX])]),
+        ("address >= '0xd8' AND address < '0xd9'", [("<", ["0xd9"]), (">=", ["0xd8"])]),
+    ],
+)
+def test_hex_reaches_the_scan_of_hot_rows_as_bytes(
+    desk: Desk, condition: str, filters: list[tuple[str, list[str]]]
+) -> None:
+    columns = [Column("block_number", "BIGINT"), Column("address", "BLOB")]
+    relation = Relation(view="logs", columns=columns, hot_columns=columns, seam=0)
+    statement = gate.check(desk.parser, f"SELECT 1 FROM logs WHERE {condition}")
+    meant = understood(desk.parser, statement, {"logs": columns})
+    explained = Explained([relation], Limits(), 1, "scratch")
+    (scan,) = plan(desk.parser, meant, [relation], explained).values()
+    found = sorted((each.comparison, sorted(map(str, each.values))) for each in scan.filters)
+    assert found == filters
+    written = conditions(scan.filters, [{"name": "address", "type": "bytea"}])
+    assert len(written) == len(filters)
+    assert all("decode('" in each for each in written)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("to_0x(address)", HEX),
+        ("checksum_address(address)", CHECKSUM),
+        ("bytes_to_uint(data)", str(MAX)),
+        ("bytes_to_int(data)", "-1"),
+        ("uint_to_bytes(value::BIGNUM)", "0x" + "ff" * 32),
+        ("mul_exact(value, value)", str(MAX * MAX)),
+        ("div_exact(value::BIGNUM, 10)", str(MAX // 10)),
+        ("mod_exact(value, 1000)", str(MAX % 1000)),
+        ("value::BIGNUM + 1", str(MAX + 1)),
+        ("to_0x(selector('transfer(address,uint256)'))", "0xa9059cbb"),
+        (
+            "topic('Transfer(address,address,uint256)')",
+            "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef",
+        ),
+        (
+            "keccak256('0x')",
+            "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470",
+        ),
+        ("from_wei(1500000000000000000)", "1.500000000000000000"),
+        ("from_wei('-1')", "-0.000000000000000001"),
+        ("from_units(2500000, 6)", "2.500000000000000000"),
+        ("checksum_address(NULL)", None),
+    ],
+)
+def test_functions_of_chain_data_are_exact(
+    desk: Desk, expression: str, expected: str | None
+) -> None:
+    assert desk.rows(f"SELECT {expression} FROM logs WHERE address = '{HEX}'") == [[expected]]
+
+
+def test_sums_of_wide_integers_are_exact(desk: Desk) -> None:
+    assert desk.rows("SELECT sum_exact(value), sum_exact(bytes_to_uint(data)) FROM logs") == [
+        [str(MAX + 1500000000000000000), str(MAX + 7)]
+    ]
+    uhugeint = "(2::UHUGEINT ** 0)::UHUGEINT + 340282366920938463463374607431768211454::UHUGEINT"
+    assert desk.rows(f"SELECT sum_exact({uhugeint}) FROM range(2)") == [[str(2 * (2**128 - 1))]]
+
+
+@pytest.mark.parametrize(
+    ("expression", "cure"),
+    [
+        ("value::BIGNUM * value::BIGNUM", "mul_exact"),
+        ("2 * value::BIGNUM", "mul_exact"),
+        ("abs(bytes_to_int(data))", "greatest"),
+        ("round(value::BIGNUM)", "whole"),
+        ("value::BIGNUM // 2", "div_exact"),
+        ("value::BIGNUM % 2", "mod_exact"),
+        ("sum(1::UHUGEINT)", "sum_exact"),
+        ("sum(1::UHUGEINT) OVER ()", "sum_exact"),
+    ],
+)
+def test_what_would_be_rounded_is_refused_by_name(desk: Desk, expression: str, cure: str) -> None:
+    assert cure in str(desk.refusal(f"SELECT {expression} FROM logs").hint)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["bytes_to_uint(data)::BIGINT", "TRY_CAST(value::BIGNUM AS HUGEINT)", "[value::BIGNUM]::INT[]"],
+)
+def test_numbers_that_would_lose_their_highest_digits_are_refused(
+    desk: Desk, expression: str
+) -> None:
+    refused = desk.refusal(f"SELECT {expression} FROM logs")
+    assert "highest digits" in refused.message
+    assert "AS VARCHAR) AS" in str(refused.hint)
+
+
+@pytest.mark.parametrize("given", ["0.4::DECIMAL(3, 1)", "'0.4'", "1 / 2", "'1_0'", "' 7'"])
+def test_a_sum_of_what_is_no_whole_number_is_refused(desk: Desk, given: str) -> None:
+    assert "is no whole number" in desk.refusal(f"SELECT sum_exact({given})").message
+
+
+def test_rounding_that_is_asked_for_is_allowed(desk: Desk) -> None:
+    said = "value::BIGNUM::DOUBLE * 2::DOUBLE, value::BIGNUM * 1e-18, sum(1::BIGINT) OVER ()"
+    assert len(desk.rows(f"SELECT {said} FROM logs")) == 3
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "checksum_address('0x00')",
+        "bytes_to_uint(unhex(repeat('00', 33)))",
+        "uint_to_bytes(-1)",
+        "mul_exact(repeat('9', 5000), 2)",
+        "from_units(1, 19)",
+    ],
+)
+def test_functions_refuse_what_does_not_fit(desk: Desk, expression: str) -> None:
+    assert "Traceback" not in desk.refusal(f"SELECT {expression}").message
+
+
+def test_what_the_functions_are_made_of_cannot_be_called(desk: Desk) -> None:
+    with pytest.raises(InvalidQuery):
+        gate.check(desk.parser, "SELECT __trace_mul('1', '2')")
