@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import subprocess
@@ -11,14 +10,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import hypothesis
 import psycopg
 import pytest
-from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from tests.support.clones import Clones
 from tests.support.shared_data import shared_data
 from trace_platform.app import databases
 from trace_platform.app.home import Home
@@ -35,7 +35,6 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("same")
 
-_clones = itertools.count(1)
 # The home of a server that a test has started: suites that it runs clone their databases there.
 SHARED = "TRACE_TEST_POSTGRES"
 
@@ -58,6 +57,10 @@ class PostgresServer:
     home: Home
     settings: Settings
     instance: Instance
+
+    @cached_property
+    def clones(self) -> Clones:
+        return Clones(self)
 
     def admin(self, database: str = "postgres") -> psycopg.Connection:
         dsn = databases.admin_dsn(self.home, self.instance, database)
@@ -160,26 +163,11 @@ def janitor_dsn(postgres: PostgresServer) -> Iterator[str]:
 @pytest.fixture
 def data_dsns(postgres: PostgresServer) -> Iterator[DataDsns]:
     """Connection strings to a data database of this test's own, migrated and empty."""
-    with _clone(postgres, databases.DATA) as name:
+    with postgres.clones.lend(databases.DATA) as name:
         yield DataDsns(*(postgres.dsn(role, name) for role in databases.DATA.roles))
 
 
 @contextmanager
 def _state(postgres: PostgresServer) -> Iterator[StateDsns]:
-    with _clone(postgres, databases.STATE) as name:
+    with postgres.clones.lend(databases.STATE) as name:
         yield StateDsns(*(postgres.dsn(role, name) for role in databases.STATE.roles))
-
-
-@contextmanager
-def _clone(postgres: PostgresServer, database: databases.Database) -> Iterator[str]:
-    name = f"test_{os.getpid()}_{next(_clones)}"
-    names = [sql.Identifier(each) for each in (name, database.name, database.owner)]
-    with postgres.admin() as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}").format(*names))
-        try:
-            # A clone has the template's tables and grants on them, but not who may connect.
-            with postgres.admin(name) as inside:
-                databases.allow_roles(inside, database, name)
-            yield name
-        finally:
-            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(names[0]))

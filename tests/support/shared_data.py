@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from uuid import uuid4
-
-from psycopg import sql
 
 from trace_platform.app import databases
 
@@ -26,13 +23,5 @@ class SharedData:
 
 @contextmanager
 def shared_data(postgres: PostgresServer) -> Iterator[SharedData]:
-    name, data = f"shared_{uuid4().hex}", databases.DATA
-    names = [sql.Identifier(each) for each in (name, data.name, data.owner)]
-    with postgres.admin() as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}").format(*names))
-        try:
-            with postgres.admin(name) as inside:
-                databases.allow_roles(inside, data, name)
-            yield SharedData(*(postgres.dsn(role, name) for role in data.roles))
-        finally:
-            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(names[0]))
+    with postgres.clones.lend(databases.DATA) as name:
+        yield SharedData(*(postgres.dsn(role, name) for role in databases.DATA.roles))

@@ -19,7 +19,7 @@ import structlog
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from tests.conftest import _STOP_WHEN_ORPHANED, PostgresServer, StateDsns, _clone
+from tests.conftest import _STOP_WHEN_ORPHANED, PostgresServer, StateDsns
 from tests.support.control_plane import ControlPlane
 from tests.support.judge.content_operator import OPERATORS
 from tests.support.shared_data import shared_data
@@ -109,7 +109,7 @@ class Stage:
 async def open_stage(postgres: PostgresServer, parent: Path | None = None) -> AsyncIterator[Stage]:
     """Files go below `parent`; without one, to memory when there is such a file system."""
     with (
-        _clone(postgres, databases.STATE) as name,
+        postgres.clones.lend(databases.STATE) as name,
         shared_data(postgres) as data,
         postgres.admin(name) as admin,
         store_folder(parent) as folder,
