@@ -6,11 +6,14 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trace_platform.operators.follow.fork import ChainMoved, Fork, find_fork
 from trace_platform.operators.follow.window import Window
 
 Chain = list[bytes]
+chances = st.randoms(use_true_random=False)
 
 
 def chain(length: int, fork: bytes = b"main", base: Sequence[bytes] = ()) -> Chain:
@@ -31,9 +34,9 @@ class Node:
         return [self.hashes[n] if n < len(self.hashes) else None for n in numbers]
 
 
-@pytest.mark.parametrize("seed", range(300))
-def test_a_fork_of_any_depth_is_found_exactly(seed: int) -> None:
-    rng = random.Random(seed)
+@settings(max_examples=60)
+@given(chances)
+def test_a_fork_of_any_depth_is_found_exactly(rng: random.Random) -> None:
     ours = chain(rng.randint(2, 9_000))
     depth = rng.choice([1, 2, 8, 70, rng.randint(1, len(ours) - 1)])
     depth = min(depth, len(ours) - 1)
@@ -47,17 +50,17 @@ def test_a_fork_of_any_depth_is_found_exactly(seed: int) -> None:
     assert max(node.rounds) <= 16
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_a_provider_that_lags_has_no_fork(seed: int) -> None:
-    rng = random.Random(seed)
+@settings(max_examples=30)
+@given(chances)
+def test_a_provider_that_lags_has_no_fork(rng: random.Random) -> None:
     ours = chain(rng.randint(1, 500))
     theirs = ours[: rng.randint(1, len(ours))]
     assert find_fork(window_of(ours), len(theirs) - 1, Node(theirs).ask) is None
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_a_fork_older_than_the_window_begins_at_its_oldest_block(seed: int) -> None:
-    rng = random.Random(seed)
+@settings(max_examples=30)
+@given(chances)
+def test_a_fork_older_than_the_window_begins_at_its_oldest_block(rng: random.Random) -> None:
     ours = chain(rng.randint(100, 500))
     keep = rng.randint(2, 90)
     theirs = chain(len(ours), b"fork", ours[: rng.randint(0, len(ours) - keep)])
@@ -68,10 +71,10 @@ def test_a_fork_older_than_the_window_begins_at_its_oldest_block(seed: int) -> N
     assert fork == Fork(None, oldest, ours[oldest], theirs[oldest])
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_answers_of_two_chains_are_either_seen_through_or_a_true_fork(seed: int) -> None:
+@settings(max_examples=60)
+@given(chances)
+def test_answers_of_two_chains_are_either_seen_through_or_a_true_fork(rng: random.Random) -> None:
     """Each question is answered by another provider."""
-    rng = random.Random(seed)
     ours = chain(300)
     first = chain(300, b"first", ours[: rng.randint(1, 299)])
     other = rng.choice([ours, ours[:200], chain(300, b"other", ours[: rng.randint(1, 299)])])
