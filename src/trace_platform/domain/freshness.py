@@ -110,8 +110,12 @@ class Partition:
 
 def is_after(read: Read, change: Change) -> bool:
     """Whether whoever read this had the change before it, as far as their parts overlap."""
-    same = (read.input_index, read.version) == (change.input_index, change.version)
+    same = _is_same_version(read, change)
     return same and change.changed_at is not None and read.position >= change.changed_at
+
+
+def _is_same_version(read: Read, change: Change) -> bool:
+    return (read.input_index, read.version) == (change.input_index, change.version)
 
 
 def _is_answered(read: Read, change: Change) -> bool:
@@ -119,7 +123,7 @@ def _is_answered(read: Read, change: Change) -> bool:
     which is newer, in whatever order they arrived."""
     if read.tick is None or change.tick is None:
         return False
-    same = (read.input_index, read.version) == (change.input_index, change.version)
+    same = _is_same_version(read, change)
     is_newer = same and read.tick > change.tick
     return is_newer or (read.tick == change.tick and is_after(read, change))
 
