@@ -89,6 +89,80 @@ def test_hex_beside_bytes_means_those_bytes(desk: Desk, condition: str) -> None:
     assert desk.rows(f"SELECT address FROM logs WHERE {condition};") == [[HEX]]
 
 
+@pytest.mark.parametrize(
+    ("expression", "bytes_"),
+    [
+        ("hex('0x05'::BLOB)", "05"),
+        ("hex(CAST('0x05' AS BLOB))", "05"),
+        ("hex('0x05' :: BLOB)", "05"),
+        ("'é' || hex('0x05'::BLOB)", "é05"),
+        ("upper(to_0x('0xab'::BLOB))", "0XAB"),
+        ("to_0x('0xab'::BLOB)", "0xab"),
+        ("'0x01'::BLOB || '0x02'::BLOB", "0x0102"),
+        ("upper(to_base64('0x05'))", "BQ=="),
+        ("hex(coalesce('0x05', unhex('00')))", "05"),
+        ("octet_length('0x05'::BLOB)", 1),
+        ("octet_length('vitalik'::BLOB)", 7),
+        ("hex(unhex('0x05'))", "05"),
+        ("upper('0xab')", "0XAB"),
+        # Places of a macro's text are none of this one.
+        (f"to_0x(unhex('05')) || '{'é' * 60}'", f"0x05{'é' * 60}"),
+        (f"to_0x(unhex('05')) || 'x{'é' * 60}'", f"0x05x{'é' * 60}"),
+    ],
+)
+def test_hex_that_a_function_is_given_means_bytes(
+    desk: Desk, expression: str, bytes_: str | int
+) -> None:
+    assert desk.rows(f"SELECT {expression}") == [[bytes_]]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"list_contains([address], '{HEX}'::BLOB)",
+        f"list_contains(['{HEX}'::BLOB, '0x00'::BLOB], address)",
+        f"list_has_any([address], ['{HEX}'::BLOB])",
+        f"hex(address) = hex('{CHECKSUM}'::BLOB)",
+        f"to_0x(address) = to_0x('{CHECKSUM}'::BLOB)",
+    ],
+)
+def test_hex_that_a_function_is_given_finds_rows(desk: Desk, condition: str) -> None:
+    assert desk.rows(f"SELECT address FROM logs WHERE {condition}") == [[HEX]]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"list_contains(['{HEX}', '0x00']::BLOB[], address)",
+        "hex('05'::BLOB)",
+        "hex('0xabc'::BLOB)",
+        "hex(('0x' || '05')::BLOB)",
+        "hex(lower('0X05')::BLOB)",
+        "octet_length(BLOB '0x05')",
+    ],
+)
+def test_text_that_a_function_is_given_for_bytes_is_refused(desk: Desk, expression: str) -> None:
+    assert "unhex" in str(desk.refusal(f"SELECT {expression} FROM logs").hint)
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["uint_to_bytes(x)", "mul_exact(x, 2)", "mod_exact(7, x)", "sum_exact(x)", "from_wei(x)"],
+)
+@pytest.mark.parametrize("length", [0, 200])
+def test_bytes_are_no_digits(desk: Desk, call: str, length: int) -> None:
+    refused = desk.refusal(f"SELECT {call} FROM (SELECT unhex('31') AS x){' ' * length}")
+    assert "bytes_to_uint" in str(refused.hint)
+
+
+def test_a_sum_of_unsigned_and_signed_is_not_rounded(desk: Desk) -> None:
+    most = f"{2**128 - 1}::UHUGEINT"
+    for sign in "+-":
+        refused = desk.refusal(f"SELECT {most} {sign} 1::HUGEINT")
+        assert f"::BIGNUM {sign} b" in str(refused.hint)
+    assert desk.rows(f"SELECT {most}::BIGNUM + 1::HUGEINT") == [[str(2**128)]]
+
+
 def test_hex_in_a_join_means_bytes(desk: Desk) -> None:
     sql = (
         f"SELECT count(*) FROM logs a JOIN logs b ON a.address = b.address AND b.address = '{HEX}'"

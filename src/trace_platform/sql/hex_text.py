@@ -69,6 +69,16 @@ def mistake(node: Node) -> Mistake | None:
     return None
 
 
+def misread_number(node: Node) -> Mistake | None:
+    """In the macros of exact numbers, which read digits: bytes may hold the letters of some."""
+    if not _name(node).startswith("__trace_"):
+        return None
+    casts = [each for each in node["children"] if each.get("type") == "OPERATOR_CAST"]
+    if not any(_kind(each) == "BLOB" and _kind_of(each) == "VARCHAR" for each in casts):
+        return None
+    return "bytes are no number", "bytes_to_uint(bytes) makes one of them, or bytes_to_int(bytes)"
+
+
 def _within(kind: Node) -> Iterator[Node]:
     info = kind.get("type_info") or {}
     if "child_type" in info:
@@ -123,6 +133,10 @@ def _name(node: Node) -> str:
 
 def _kind(node: Node) -> str:
     return str(node["arguments"][0]["id"]) if node.get("arguments") else ""
+
+
+def _kind_of(node: Node) -> str:
+    return str(node["return_type"]["id"])
 
 
 def _text(node: Node) -> str | None:

@@ -18,7 +18,7 @@ import duckdb
 
 from trace_platform.domain.errors import InvalidQuery
 from trace_platform.sql.gate import Statement
-from trace_platform.sql.hex_text import BYTES_HINT, converts, hint_of, mistake
+from trace_platform.sql.hex_text import BYTES_HINT, converts, hint_of, misread_number, mistake
 from trace_platform.sql.pins import Edit, Edited
 from trace_platform.sql.relations import Column
 from trace_platform.sql.sql_text import quoted, without_semicolon
@@ -27,6 +27,8 @@ Node = dict[str, Any]
 
 _HEX = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})*)")
 _ALMOST_HEX = re.compile(r"(?:0[xX])?[0-9a-fA-F]+")
+_HEX_LITERAL = re.compile(rb"'(?:0[xX])?[0-9a-fA-F]*'")
+_SELECT = b"SELECT "
 _WRITTEN_CAST = re.compile(rb"::|(?:try_)?cast\s*\(", re.IGNORECASE)
 _INTEGERS = frozenset(
     f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")
@@ -43,8 +45,16 @@ _EXACT = {
     "sum": "sum_exact(x)",
     "abs": "greatest(x, -x)",
     "@": "greatest(x, -x)",
+    **dict.fromkeys(("+", "add"), "a::BIGNUM + b"),
+    **dict.fromkeys(("-", "subtract"), "a::BIGNUM - b"),
     **dict.fromkeys(("ceil", "ceiling", "floor", "round", "trunc"), "x itself, which is whole"),
 }
+# What a macro of DuckDB's own functions is given DuckDB works out without a trace. Not before what
+# may be another value with every row.
+_TRACED = (
+    "CREATE OR REPLACE MACRO to_0x(bytes BLOB)"
+    " AS '0x' || lower(hex(CASE WHEN random() < 2 THEN bytes END))"
+)
 
 
 def understood(
@@ -59,16 +69,76 @@ def understood(
     if bound.get("error"):
         _refuse_unread(bound, sql)
         return statement
+    edits = _edits(connection, bound, sql, statement)
+    if not edits:
+        return statement
+    edited = Edited(statement.sql, edits)
+    return replace(statement, sql=edited.sql, edits=(*statement.edits, edited))
+
+
+def _edits(
+    connection: duckdb.DuckDBPyConnection, bound: Node, sql: str, statement: Statement
+) -> set[Edit]:
+    """What a function is given that is constant DuckDB works out before it shows its plan: each of
+    these parts is bound once more, by itself."""
     nodes = list(_nodes(bound))
     for node in nodes:
         _refuse_rounded(node, sql, statement)
         _refuse_cut(node, statement)
         _refuse_mistaken(node, sql, statement)
-    edits = {_edit(node, sql, statement) for node in nodes if _makes_bytes(node)} - {None}
-    if not edits:
-        return statement
-    edited = Edited(statement.sql, [edit for edit in edits if edit is not None])
-    return replace(statement, sql=edited.sql, edits=(*statement.edits, edited))
+    found = {_edit(node, sql, statement) for node in nodes if _makes_bytes(node)}
+    edits = {edit for edit in found if edit is not None}
+    for part in {_worked_out(node, sql, statement) for node in nodes} - {None, sql}:
+        assert part is not None
+        edits |= _edits(connection, _bound(connection, part, {}), part, statement)
+    return edits
+
+
+def _worked_out(node: Node, sql: str, statement: Statement) -> str | None:
+    """What DuckDB has made a constant of, as a statement in which every byte is where it was. None:
+    without hex, or in the text of a macro."""
+    if node["expression_class"] != "BOUND_CONSTANT" or node["value"]["is_null"]:
+        return None
+    written, start = sql.encode(), node["query_location"]
+    end = start + node["query_location_length"]
+    if end > len(written):
+        return None
+    if written[start:end].startswith(b"::"):
+        # The place is that of the sign alone.
+        literal = _literal_before(written[:start])
+        if literal is None:
+            _refuse_letters(node, statement)
+            return None
+        start = literal
+    part = written[start:end]
+    is_literal = _HEX_LITERAL.fullmatch(part) is not None
+    if is_literal or start < len(_SELECT) or _HEX_LITERAL.search(part) is None:
+        return None
+    # A place of a macro's text may be amid a character of this one.
+    return (_SELECT.ljust(start) + part).decode(errors="replace")
+
+
+def _literal_before(written: bytes) -> int | None:
+    """Where the text begins that is the last word."""
+    offset, kind = duckdb.tokenize(written.decode())[-1]
+    return offset if kind == duckdb.token_type.string_const else None
+
+
+def _refuse_letters(node: Node, statement: Statement) -> None:
+    """Of what was cast to bytes, and is more than one literal."""
+    kind, value = node["value"]["type"], node["value"]["value"]
+    if converts(kind, kind, "BLOB", "BLOB") and any(map(_ALMOST_HEX.fullmatch, _texts(value))):
+        _refuse(node, statement, "text is not bytes, and DuckDB would compare its letters")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, str):
+        yield value
 
 
 def _bound(
@@ -76,6 +146,7 @@ def _bound(
 ) -> Node:
     connection.begin()
     try:
+        connection.execute(_TRACED)
         for view, columns in relations.items():
             nulls = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns)
             connection.execute(f"CREATE VIEW {quoted(view)} AS SELECT {nulls}")
@@ -186,7 +257,11 @@ def _refuse_cut(node: Node, statement: Statement) -> None:
 
 
 def _refuse_mistaken(node: Node, sql: str, statement: Statement) -> None:
-    """DuckDB's own nodes, as those of SUMMARIZE, are nowhere in the text."""
+    """DuckDB's own nodes, as those of SUMMARIZE, are nowhere in the text. Nor are those of a macro,
+    whose places are of its own text."""
+    misread = misread_number(node)
+    if misread is not None:
+        raise InvalidQuery(misread[0], hint=misread[1])
     found = mistake(node) if node["query_location"] <= len(sql.encode()) else None
     if found is not None:
         _refuse(node, statement, *found)
