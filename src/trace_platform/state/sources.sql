@@ -15,7 +15,8 @@ SELECT d.* FROM (
                 WHEN r.status = 'Failed' AND r.next_retry_at IS NULL THEN 'wait'
                 WHEN r.status = 'Running' THEN
                      CASE WHEN r.started_at < clock_timestamp() - make_interval(secs => :well_s)
-                               AND r.forgiven < r.attempt - 1 THEN 'forgive' END
+                               AND (r.forgiven < r.attempt - 1 OR r.outage_since IS NOT NULL)
+                          THEN 'forgive' END
                 WHEN (r.job_id, r.runtime, r.priority) <> (j.id, j.runtime, j.priority) THEN 'adopt'
            END AS due
       FROM active_dags a
@@ -94,8 +95,8 @@ UPDATE tasks t
 RETURNING t.id;
 
 -- name: forgive_runs
--- It runs well: what failed before it does not make the next pause longer.
-UPDATE tasks t SET forgiven = t.attempt - 1
+-- It runs well: what failed before it does not make the next pause longer, and what was away is back.
+UPDATE tasks t SET forgiven = t.attempt - 1, outage_since = NULL
   FROM unnest(:run_ids::uuid[], :attempts::integer[]) AS g (run_id, attempt)
  WHERE t.id = g.run_id AND t.attempt = g.attempt AND t.status = 'Running'
 RETURNING t.id;

@@ -325,7 +325,7 @@ WITH due AS MATERIALIZED (
     UPDATE tasks t
        SET status = CASE WHEN t.cancel_requested_at IS NULL THEN 'Failed' ELSE 'Canceled' END,
            reaped_at = CASE WHEN t.cancel_requested_at IS NULL THEN clock_timestamp() END,
-           completed_at = clock_timestamp(), lease_expires_at = NULL,
+           completed_at = clock_timestamp(), lease_expires_at = NULL, outage_since = NULL,
            error_code = CASE WHEN :identity::text IS NULL THEN 'lease_expired' ELSE 'worker_lost' END,
            error_message = CASE WHEN :identity::text IS NULL
                THEN 'no heartbeat from ' || t.worker_id || ' within '

@@ -6,25 +6,38 @@ from uuid import UUID
 
 import pytest
 
+from tests.integration.dispatcher import test_sources as sources
 from tests.support.control_plane import ControlPlane
 from trace_platform.dispatcher.check_health import check_health
 from trace_platform.dispatcher.explain import explain
+from trace_platform.dispatcher.reap_leases import reap_leases
 from trace_platform.dispatcher.requeue_failed import requeue_failed
 from trace_platform.dispatcher.retry_task import retry_task
+from trace_platform.dispatcher.watch_sources import watch_sources
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.wire.control import HealthRule, Why
+from trace_platform.wire.task import Claimed
 
 pytestmark = pytest.mark.anyio
 
 HOURS = "6 hours 1 minute"
 
 
-async def fails(plane: ControlPlane, task_id: UUID, *, outage: bool, after_s: float = 0.0) -> Row:
-    """The task, once another attempt of it has failed."""
-    plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE next_retry_at > now()")
-    await requeue_failed(plane.me.state)
+async def fails(
+    plane: ControlPlane,
+    task_id: UUID,
+    *,
+    outage: bool,
+    after_s: float = 0.0,
+    claimed: Claimed | None = None,
+) -> Row:
+    """The task, once this attempt of it, or another one, has failed."""
+    if claimed is None:
+        plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE next_retry_at > now()")
+        await requeue_failed(plane.me.state)
+        claimed = await plane.claimed(task_id)
     await plane.complete(
-        await plane.claimed(task_id),
+        claimed,
         status="Failed",
         error_code="rpc_unreachable",
         error_message="the node is away",
@@ -100,6 +113,38 @@ async def test_another_failure_ends_the_outage(plane: ControlPlane) -> None:
     age(plane, task_id, HOURS)
     assert (await fails(plane, task_id, outage=False))["outage_since"] is None
     assert (await fails(plane, task_id, outage=True))["forgiven"] == 2
+
+
+async def test_a_worker_that_is_lost_ends_the_outage(plane: ControlPlane) -> None:
+    task_id = await plane.queued_ingest()
+    await fails(plane, task_id, outage=True)
+    age(plane, task_id, HOURS)
+    plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE id = %s", task_id)
+    await requeue_failed(plane.me.state)
+    await plane.claimed(task_id)
+    plane.sql(
+        "UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '1 s'"
+        " WHERE status = 'Running'"
+    )
+    assert len(await reap_leases(plane.me.state)) == 1
+    assert (await fails(plane, task_id, outage=True))["forgiven"] == 2, "another one begins"
+
+
+async def test_a_source_that_runs_well_has_found_what_was_away(plane: ControlPlane) -> None:
+    run = await sources.running(plane)
+    task_id = run.task.task_id
+    await fails(plane, task_id, outage=True, claimed=run)
+    plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE id = %s", task_id)
+    await requeue_failed(plane.me.state)
+    again = await plane.claimed(task_id)
+    age(plane, task_id, HOURS)
+    assert (await outages(plane)).firing, "it may still wait"
+    plane.sql("UPDATE tasks SET started_at = clock_timestamp() - interval '10 minutes'")
+    assert await watch_sources(plane.me.state, 1.0) == 1
+    assert await watch_sources(plane.me.state, 1.0) == 0
+    assert not (await outages(plane)).firing
+    task = await fails(plane, task_id, outage=True, claimed=again)
+    assert task["pause_s"] < 5, "the pause is that of an outage that has begun"
 
 
 async def test_why_says_what_is_away_and_since_when(plane: ControlPlane) -> None:
