@@ -25,6 +25,7 @@ from trace_platform.domain.chain_values import (
     signed,
     unhexed,
     unsigned,
+    whole,
     word,
 )
 from trace_platform.domain.evm_encoding import keccak256
@@ -74,7 +75,7 @@ def _by_column(name: str, function: Function, checks: list[Check], kind: pa.Data
 
 def _sum(numbers: pa.Array) -> str | None:
     """Of one group. Null, as SQL has it, when there is no number in it."""
-    found = [int(each) for each in _integers("sum_exact", numbers) if each is not None]
+    found = [int(whole(each)) for each in _integers("sum_exact", numbers) if each is not None]
     return str(sum(found)) if found else None
 
 
