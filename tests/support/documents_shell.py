@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.support.stack import wait_for
@@ -41,6 +42,15 @@ def _terminal(answers: str) -> Iterator[str]:
         os.close(people)
 
 
+def _signalled(group: int, number: int) -> bool:
+    """Whether there was anybody."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 class Shell:
     def __init__(self, folder: Path, scratch: Path, env: Mapping[str, str]) -> None:
         self._said = scratch / "said"
@@ -65,13 +75,14 @@ class Shell:
         return Ran(int(code), printed)
 
     def interrupt(self, text: str, has_come: Callable[[str], bool]) -> Ran:
-        """Start it, wait until it printed that, and press Ctrl-C."""
+        """Start it, wait until it printed that, or ended by itself, and press Ctrl-C."""
         # A job of its own, as at a terminal: others of a script ignore Ctrl-C.
         job = int(self._ask(f"set -m; ({self._prepared(text, os.devnull)}) & echo $!; set +m", 10))
         try:
-            wait_for(text, lambda: has_come(self._said.read_text(errors="replace")), 60)
+            said = partial(self._said.read_text, errors="replace")
+            wait_for(text, lambda: has_come(said()) or not _signalled(job, 0), 60)
         finally:
-            os.killpg(job, signal.SIGINT)
+            _signalled(job, signal.SIGINT)
             code = self._ask(f"wait {job}; echo $?", 60)
         return Ran(int(code), self._said.read_text(errors="replace"))
 

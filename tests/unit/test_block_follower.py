@@ -87,6 +87,16 @@ def test_it_catches_up_and_then_follows_block_by_block(world: World) -> None:
     world.agrees(job)
 
 
+def test_before_its_first_block_it_is_as_far_behind_as_it_has_to_go(world: World) -> None:
+    seen: list[tuple[int, int]] = []
+    task = world.job().task()
+    tell = replace(task, progress=lambda last, head: seen.append((last, head)))
+    with following(tell) as follower:
+        follower.begin()
+        follower.turn()
+    assert (seen[0], seen[-1]) == ((0, 4), (4, 4))
+
+
 def test_at_the_tip_a_block_is_two_round_trips(world: World) -> None:
     job = world.job()
     with job.steps() as follower:

@@ -3,6 +3,7 @@ stands on."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,12 @@ def test_a_shell_keeps_variables_and_answers_questions(tmp_path: Path) -> None:
     ended = shell.interrupt("trap 'exit 3' INT; echo up; sleep 60", lambda said: "up" in said)
     assert ended.code == 3
     shell.close()
+
+
+def test_what_ends_before_anybody_interrupts_it_says_why(tmp_path: Path) -> None:
+    with closing(Shell(tmp_path, tmp_path, {"PATH": "/usr/bin:/bin"})) as shell:
+        ended = shell.interrupt("echo no such option; exit 2", lambda said: "up" in said)
+    assert (ended.code, ended.printed) == (2, "no such option\n")
 
 
 def test_python_keeps_names_and_tells_what_it_prints(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -91,6 +92,17 @@ def test_an_address_is_whole_in_whatever_is_shown() -> None:
     assert any(f"│ {address} │ 0xababab…ababab │" in line for line in shown(few, 80))
     many = response({f"a{n}": "BLOB" for n in range(4)}, [address] * 4)
     assert shown(many, 80)[1:] == [f"a{n}: {address}" for n in range(4)]
+
+
+def test_the_readme_shows_the_table_of_the_demo_as_a_terminal_does() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    page = [line for line in readme.splitlines() if line[:1] in tuple("┏┃┡│")]
+    rows = [line.strip("│ ").split("│") for line in page if line.startswith("│")]
+    names = ("token", "transfers", "senders", "receivers", "last_block")
+    columns = {name: "BLOB" if name == "token" else "BIGINT" for name in names}
+    answer = response(columns, *([token.strip(), *map(int, more)] for token, *more in rows))
+    assert all(re.fullmatch("0x[0-9a-f]{40}", token) for token, *_ in answer.rows)
+    assert shown(answer, 100)[:-1] == page
 
 
 def test_words_in_a_record_are_whole_and_longer_hex_is_where_it_fits() -> None:

@@ -26,6 +26,8 @@ from trace_platform.wire.control import PRIORITIES, Hold, Reason
 from trace_platform.wire.dataset import DatasetReason, DatasetState
 
 RANKS: dict[DatasetState, int] = {"blocked": 0, "stale": 1, "fresh": 2}
+# A head that has just moved on is no delay.
+MAX_BEHIND = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,24 @@ def _source(name: str, source: Row | None, silent_s: float, messages: bool) -> I
     elif state == "Running" and silent_s > MAX_SILENCE_S:
         text = f"the source {name} was not heard for {duration(silent_s)}"
         yield Found("stale", name, Reason(code="silent", text=text))
+    elif state == "Running":
+        yield from _distance_to_head(name, source)
+
+
+def _distance_to_head(name: str, source: Row) -> Iterator[Found]:
+    """Of a source that gets on and has heard how far the outside is."""
+    progress = source["progress"] or {}
+    if progress.get("heard_s") is None:
+        return
+    last, head = progress["done"], progress["total"]
+    text = (
+        f"the source {name} stands at {last:,}, {head - last:,} behind the head, {head:,},"
+        f" which was heard of {duration(progress['heard_s'])} ago"
+    )
+    if head - last > MAX_BEHIND:
+        yield Found("stale", name, Reason(code="behind", text=text, cure="it catches up by itself"))
+    else:
+        yield Found("fresh", name, Reason(code="head", text=text))
 
 
 def _inputs(name: str, work: Staleness, deploy: Row | None) -> Iterator[Found]:

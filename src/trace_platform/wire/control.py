@@ -372,7 +372,7 @@ class Reason(Strict):
         "source", "not_routed", "no_events", "idle", "waits_for_provider",
         # Of datasets.
         "fresh", "too_old", "building", "not_given", "invalid", "source_down", "unmade",
-        "source_stuck", "source_slots_full", "known_wrong",
+        "source_stuck", "source_slots_full", "known_wrong", "behind", "head",
     ]  # fmt: skip
     text: str
     cure: str | None = None

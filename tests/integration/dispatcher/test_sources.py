@@ -431,6 +431,29 @@ async def test_a_source_that_does_not_get_on_says_so_everywhere(plane: ControlPl
     assert told.state == "stale"
 
 
+async def why_dataset(plane: ControlPlane) -> DatasetWhy:
+    answer = await explain(
+        plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id, "live.ticks.0"
+    )
+    assert isinstance(answer, DatasetWhy)
+    return answer
+
+
+async def test_a_dataset_is_as_fresh_as_its_source_is_near_the_head(plane: ControlPlane) -> None:
+    run = await running(plane)
+    await plane.beat(run, progress={"done": 1_000, "total": 6_000, "heard_s": 2})
+    behind = await why_dataset(plane)
+    assert (behind.state, behind.reasons[0].code) == ("stale", "behind")
+    assert "stands at 1,000, 5,000 behind the head, 6,000, which was heard of 2.0 s ago" in (
+        behind.answer
+    )
+    # A head that has just moved on is no delay, and what is known of it is said all the same.
+    await plane.beat(run, progress={"done": 5_998, "total": 6_000, "heard_s": 1})
+    near = await why_dataset(plane)
+    assert (near.state, [each.code for each in near.reasons][1:]) == ("fresh", ["head"])
+    assert "the head, 6,000, which was heard of 1.0 s ago" in near.reasons[1].text
+
+
 async def test_a_node_that_was_never_heard_has_no_head(plane: ControlPlane) -> None:
     await stuck(plane, 90)
     listed = (await shown(plane))["ticks"]

@@ -151,8 +151,11 @@ class Following:
             )
 
     def _start(self, head: Header) -> bool:
-        start = head.number if self._start_block == "latest" else self._start_block
+        start = self._first_block(head)
         return start <= head.number and self._catch_up(start, head)
+
+    def _first_block(self, head: Header) -> int:
+        return head.number if self._start_block == "latest" else self._start_block
 
     def _catch_up(self, start: int, head: Header) -> bool:
         """In chunks, each written as it comes: memory is bounded, and nothing is read twice."""
@@ -238,9 +241,9 @@ class Following:
         self._announcer.flush(self.last_block)
 
     def _say(self, head: Header) -> None:
-        # Before the first block nobody can tell how far it is behind.
-        at = head.number if self._window.last is None else self._window.last
-        self._progress(at, head.number)
+        # Before the first block it is as far behind as it has to go.
+        at = self._first_block(head) if self._window.last is None else self._window.last
+        self._progress(min(at, head.number), head.number)
         if self._now() < self._say_at:
             return
         self._say_at = self._now() + _SAY_EVERY_S
