@@ -93,6 +93,8 @@ REFUSED = [
     "from_units('1', 78)",
     f"from_wei('{MAX}')",
     f"from_wei('{10**38}')",
+    "topic('transfer')",
+    "selector('transfer(address, uint256)')",
 ]
 
 

@@ -304,6 +304,21 @@ def test_a_fork_that_stays_unconfirmed_is_one_alert_until_it_goes_on(
     world.agrees(job)
 
 
+def test_a_follower_that_never_got_on_stands_at_no_block(world: World) -> None:
+    job = world.job(stuck_alert_seconds=0)
+
+    def refused(method: str, params: list[Any]) -> Any:
+        found = world.chain.answer(method, params)
+        return found if method != "eth_getBlockReceipts" else "nonsense"
+
+    with following(job.task()) as follower:
+        follower.begin()
+        world.node.answer = refused
+        follower.turn()
+        (alert,) = job.alerts()
+    assert "the follower stands at no block yet for more than 0 s" in alert["message"]
+
+
 def test_a_follower_that_does_not_get_on_says_why_and_is_an_alert(world: World) -> None:
     job = world.job(stuck_alert_seconds=0)
     told: list[str | None] = []

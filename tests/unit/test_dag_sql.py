@@ -164,6 +164,17 @@ def test_a_name_of_another_dag_is_no_input_of_the_job() -> None:
     assert told == "'prices' is no input of the job; it reads input_0"
 
 
+def test_nothing_is_said_of_names_where_an_input_is_wrong() -> None:
+    asked = [of("request"), {"from": {"dataset": "pools"}, "triger": False}]
+    (told,) = said(REQUEST, read("select 1 from pools", inputs=asked))
+    assert told == "unknown field; did you mean 'trigger'?"
+
+
+def test_a_word_that_is_none_says_which_there_are() -> None:
+    (told,) = said(REQUEST, INGEST, read("select $tik from input_0", inputs=[of("ingest")]))
+    assert "$start and $end, or $tick" in told
+
+
 def test_jobs_in_a_circle_are_told_as_that_and_their_sql_is_read_all_the_same() -> None:
     one = read("select 1 from input_0", inputs=[of("two")], name="one")
     two = read("selct 1", inputs=[of("one")], name="two")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -234,12 +234,35 @@ def test_bytes_and_text_are_not_joined(desk: Desk, join: str) -> None:
         "'0x' || address IS NULL",
         "concat('0x', address) IS NULL",
         "[address]::VARCHAR[] IS NULL",
+        "[address]::VARCHAR IS NULL",
+        "{'a': [address]}::VARCHAR IS NULL",
+        "map([1], [address])::VARCHAR IS NULL",
+        "address::JSON IS NULL",
+        "[address]::JSON IS NULL",
+        "format('{}', [address]) IS NULL",
+        "to_json(address) IS NULL",
+        "to_json(logs) IS NULL",
+        "array_to_json([address]) IS NULL",
+        "row_to_json({'a': address}) IS NULL",
+        "json_array(owner, address) IS NULL",
+        "json_object('a', address) IS NULL",
+        "json_quote(address) IS NULL",
     ],
 )
 def test_bytes_are_not_read_as_text(desk: Desk, condition: str) -> None:
     refused = desk.refusal(f"SELECT 1 FROM logs WHERE {condition}")
     assert "to_0x(column)" in str(refused.hint)
     assert refused.facts["line"] == 1
+
+
+@pytest.mark.parametrize("made", ["json_group_array(address)", "json_group_object(owner, address)"])
+def test_json_of_many_rows_has_no_bytes_as_text(desk: Desk, made: str) -> None:
+    assert "to_0x(column)" in str(desk.refusal(f"SELECT {made} FROM logs").hint)
+
+
+def test_json_has_hex_where_it_is_asked_for(desk: Desk) -> None:
+    sql = f"SELECT json_object('a', to_0x(address))::VARCHAR FROM logs WHERE address = '{HEX}'"
+    assert desk.rows(sql) == [[f'{{"a":"{HEX}"}}']]
 
 
 @pytest.mark.parametrize(
@@ -281,6 +304,20 @@ def test_a_value_that_was_shortened_on_screen_says_where_all_of_it_is(
     desk: Desk, value: str
 ) -> None:
     assert "--format csv" in str(desk.refusal(f"SELECT 1 FROM logs WHERE address = '{value}'").hint)
+
+
+@pytest.mark.parametrize(
+    ("sql", "cure"),
+    [
+        (f"SELECT 1 FROM logs WHERE address = {CHECKSUM}", "single quotes"),
+        (f'SELECT 1 FROM logs WHERE address = "{CHECKSUM}"', "single quotes"),
+        ("SELECT length(data) FROM logs", "octet_length(column)"),
+        ("SELECT 1 FROM range(3) WHERE range > '2026-01-31'", "to_timestamp(timestamp)"),
+        ("SELECT date_trunc('day', range) FROM range(3)", "to_timestamp(timestamp)"),
+    ],
+)
+def test_what_is_often_written_otherwise_has_its_cure(desk: Desk, sql: str, cure: str) -> None:
+    assert cure in str(desk.refusal(sql).hint)
 
 
 def test_looking_at_bytes_needs_no_cure(desk: Desk) -> None:
@@ -330,6 +367,17 @@ def test_hex_reaches_the_scan_of_hot_rows_as_bytes(
     assert all("decode('" in each for each in written)
 
 
+@pytest.mark.parametrize("written", ["json", "csv", "arrow", "parquet"])
+def test_an_error_on_a_row_names_the_callers_place_in_every_format(
+    desk: Desk, written: Literal["json", "csv", "arrow", "parquet"]
+) -> None:
+    statement = gate.check(desk.parser, "SELECT 1,\n       CAST(owner || 'x' AS INT) FROM logs")
+    run = Run(relations=[Relation(view="logs", files=[str(desk.file)])], format=written)
+    with pytest.raises(InvalidQuery) as raised:
+        desk.engine.run(statement, run, lambda page: None)
+    assert (raised.value.facts["line"], raised.value.facts["column"]) == (2, 8)
+
+
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
@@ -351,6 +399,7 @@ def test_hex_reaches_the_scan_of_hot_rows_as_bytes(
             "keccak256('0x')",
             "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470",
         ),
+        ("to_0x(selector('f((uint256,(bool,bytes32[])[2])[],address)'))", "0xbad364fd"),
         ("from_wei(1500000000000000000)", "1.500000000000000000"),
         ("from_wei('-1')", "-0.000000000000000001"),
         ("from_units(2500000, 6)", "2.500000000000000000"),
@@ -408,6 +457,35 @@ def test_a_sum_of_what_is_no_whole_number_is_refused(desk: Desk, given: str) -> 
 def test_rounding_that_is_asked_for_is_allowed(desk: Desk) -> None:
     said = "value::BIGNUM::DOUBLE * 2::DOUBLE, value::BIGNUM * 1e-18, sum(1::BIGINT) OVER ()"
     assert len(desk.rows(f"SELECT {said} FROM logs")) == 3
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "transfer",
+        "transfer(address, uint256)",
+        "transfer(address to,uint256 value)",
+        "Transfer(address indexed,uint256)",
+        "transfer(address,uint)",
+        "transfer(address,uint256",
+        "transfer(address,uint256))",
+        "transfer(address,)",
+        "transfer(adress,uint256)",
+        "transfer()[]",
+        "",
+        "f" + "(" * 3000,
+    ],
+)
+def test_a_signature_that_no_contract_has_is_refused(desk: Desk, written: str) -> None:
+    for function in ("topic", "selector"):
+        refused = desk.refusal(f"SELECT {function}('{written}')")
+        assert "transfer(address,uint256)" in refused.message
+
+
+def test_amounts_beyond_what_a_decimal_holds_say_what_is_exact(desk: Desk) -> None:
+    refused = desk.refusal("SELECT sum(from_wei(value)) FROM logs")
+    assert "div_exact(…, '1000000000000000000')" in refused.message
+    assert "Python" not in refused.message
 
 
 @pytest.mark.parametrize(

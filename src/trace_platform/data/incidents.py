@@ -28,6 +28,11 @@ def last_hot_block(database: DataDatabase, dataset_uuid: UUID) -> int | None:
     return row["last_block"] if row else None
 
 
+def at_block(block: int | None) -> str:
+    """Where something stands, in words."""
+    return "at no block yet" if block is None else f"at block {block}"
+
+
 def count_others(database: DataDatabase, watch: str, own: str) -> int:
     """How many others than `own` a watch had, by what follows it in a dedupe_key, up to a colon."""
     return int(_ask(database, "count_others", watch=watch, own=own))

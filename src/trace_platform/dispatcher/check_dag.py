@@ -79,7 +79,7 @@ def check_file(
         errors += [
             error_at(draft.root, each.path, each.said, each.within)
             for each in sql_problems(names, operators, emitted, known)
-            if not draft.doubts(each.path)
+            if not draft.doubts(each.path) and not draft.doubts_inputs(each.path[:2])
         ]
     if errors:
         raise DagErrors(errors)

@@ -16,13 +16,14 @@ from trace_platform.dispatcher.check_sql import check_sql
 from trace_platform.dispatcher.cut_over import cut_over
 from trace_platform.dispatcher.find_change import publish_metadata
 from trace_platform.dispatcher.find_lacks import find_lacks
-from trace_platform.dispatcher.plan_dag import plan_in
+from trace_platform.dispatcher.plan_dag import change_in, plan_in
 from trace_platform.dispatcher.read_dag import read_dag
 from trace_platform.dispatcher.refuse_cycles import refuse_cycles
+from trace_platform.dispatcher.refuse_names import refuse_names
 from trace_platform.dispatcher.refuse_unfit_schema import refuse_unfit_schema
 from trace_platform.dispatcher.refuse_unknown_pii import refuse_unknown_pii
 from trace_platform.domain.attempts import WITHOUT_END
-from trace_platform.domain.errors import DatasetInUse, DeployInProgress, InvalidDag, StalePlan
+from trace_platform.domain.errors import DatasetInUse, DeployInProgress, StalePlan
 from trace_platform.domain.own_code import Code, canonical, parse
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
@@ -94,6 +95,7 @@ async def _deploy(
         return _response(checked, active, None, [], set())
     await adopt_generations(tx, org_id, active, runtimes)
     await _refuse_stale(tx, org_id, dag, checked.file, plan_hash)
+    await refuse_names(tx, org_id, checked, (await change_in(tx, org_id, dag, active)).jobs)
     await refuse_cycles(tx, org_id, dag)
     installed = await _install(tx, org_id, dag, yaml)
     deploy = await _begin(tx, org_id, checked, active, installed.version)
@@ -152,7 +154,7 @@ async def _install(tx: Tx, org_id: UUID, dag: Dag, yaml: str) -> Installed:
     await datasets.say_delivery_columns(
         tx, [made[job.name] for job in dag.jobs if isinstance(job.source, WebhookSource)]
     )
-    await _refuse_taken_names(tx, org_id, dag)
+    await _refuse_read_names(tx, org_id, dag)
     added, jobs = [], {}
     for job in dag.jobs:
         job_id, is_new = await dags.ensure_job(tx, org_id, dag.name, _job_row(dag, job))
@@ -240,22 +242,12 @@ async def _add_edges(
         else:
             name = edge.source.dataset
             found = await datasets.find_published(tx, org_id, name)
-            if found is None:
-                raise InvalidDag(
-                    f"job '{job.name}' reads the dataset '{name}', which nobody publishes",
-                    hint="deploy the DAG that publishes it first",
-                )
+            assert found is not None, "refuse_names has looked"
             dataset_uuid = found["uuid"]
         await dags.add_edge(tx, job_id, index, dataset_uuid, name, edge.where, trigger=edge.trigger)
 
 
-async def _refuse_taken_names(tx: Tx, org_id: UUID, dag: Dag) -> None:
-    taken = await datasets.names_taken(tx, org_id, dag.name, list(dag.publish))
-    if taken:
-        raise InvalidDag(
-            f"the dataset '{taken[0]['name']}' is published by the DAG '{taken[0]['dag_name']}'",
-            hint="a dataset has one producer: choose another name",
-        )
+async def _refuse_read_names(tx: Tx, org_id: UUID, dag: Dag) -> None:
     names = await datasets.names_of_dag(tx, org_id, dag.name)
     gone = names.keys() - dag.publish.keys()
     readers = await datasets.readers_by_name(tx, org_id, dag.name, sorted(gone))

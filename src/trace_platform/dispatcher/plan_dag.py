@@ -10,6 +10,8 @@ from trace_platform.dispatcher.check_sql import check_sql
 from trace_platform.dispatcher.find_change import Change, find_change
 from trace_platform.dispatcher.find_lacks import find_lacks
 from trace_platform.dispatcher.read_dag import read_dag
+from trace_platform.dispatcher.refuse_cycles import refuse_cycles
+from trace_platform.dispatcher.refuse_names import refuse_names
 from trace_platform.dispatcher.refuse_unfit_schema import refuse_unfit_schema
 from trace_platform.domain.own_code import Code
 from trace_platform.domain.runtimes import Runtimes
@@ -36,6 +38,8 @@ async def plan_dag(
             tx, org_id, await dags.active_version(tx, org_id, dag.name), runtimes
         )
         plan = await plan_in(tx, org_id, dag, file)
+        await refuse_names(tx, org_id, checked, plan.jobs)
+        await refuse_cycles(tx, org_id, dag)
         built = {job.job for job in plan.builds}
         await refuse_unfit_schema(tx, checked, plan.base_version, built)
         lacks = await find_lacks(tx, org_id, checked, runtimes)

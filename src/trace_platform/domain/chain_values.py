@@ -13,6 +13,14 @@ _HEX = re.compile("[0-9a-fA-F]*")
 _WHOLE = re.compile("-?[0-9]+")
 _WORD_BYTES = 32
 _ADDRESS_BYTES = 20
+_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+# As types are hashed: each with its width. `#` stands for a tuple.
+_ARRAY = r"(?:\[[0-9]*\])*"
+_TYPE = rf"(?:#|address|bool|string|function|bytes[0-9]*|u?int[0-9]+|u?fixed[0-9]+x[0-9]+){_ARRAY}"
+_TUPLE = re.compile(rf"\((?:{_TYPE}(?:,{_TYPE})*)?\)")
+_MOST_SIGNATURE_CHARS = 2_000
+# Of a DECIMAL(38, 18), before the point.
+_MOST_UNITS_DIGITS = 20
 # Of an operand: the square of a uint256 has 155 digits.
 _MOST_DIGITS = 1_000
 
@@ -33,6 +41,21 @@ def checksum_address(address: bytes) -> str:
     hashed = keccak256(digits.encode()).hex()
     shown = (c.upper() if h >= "8" else c for c, h in zip(digits, hashed, strict=False))
     return "0x" + "".join(shown)
+
+
+def signature(text: str) -> str:
+    """Of a function or an event. Raise ValueError for one that no contract has: its hash would be
+    another one, and find nothing."""
+    name, opened, types = text[: _MOST_SIGNATURE_CHARS + 1].partition("(")
+    shape, before = opened + types, ""
+    while shape != before:
+        shape, before = _TUPLE.sub("#", shape), shape
+    if not _NAME.fullmatch(name) or shape != "#" or len(text) > _MOST_SIGNATURE_CHARS:
+        raise ValueError(
+            f"{text[:80]!r} is no signature: write it as 'transfer(address,uint256)', types alone,"
+            " without spaces; uint is uint256"
+        )
+    return text
 
 
 def unsigned(data: bytes) -> str:
@@ -94,11 +117,16 @@ def remainder(a: str, b: str) -> str | None:
 
 
 def in_units(digits: str, decimals: int) -> str:
-    """With the point set so many digits from the end. A DECIMAL(38, 18) would round what is beyond
-    18 of them, so that is refused."""
+    """With the point set so many digits from the end. What a DECIMAL(38, 18) does not hold, or
+    would round, is refused."""
     number = _integer(digits)
     if not 0 <= decimals <= 77:
         raise ValueError(f"a token has 0 to 77 decimals, not {decimals}")
+    if abs(number) >= 10 ** (_MOST_UNITS_DIGITS + decimals):
+        raise ValueError(
+            f"{digits[:80]} in units of 10^{decimals} has more than {_MOST_UNITS_DIGITS} digits"
+            f" before the point: div_exact(…, '1{'0' * decimals}') is exact without those behind it"
+        )
     whole, part = divmod(abs(number), 10**decimals)
     shown = f"{part:0{decimals}d}".rstrip("0") if part else ""
     if len(shown) > 18:

@@ -15,7 +15,7 @@ from uuid import UUID
 from pydantic import Field, model_validator
 
 from trace_platform.data.database import DataDatabase
-from trace_platform.data.incidents import Incidents, database_now, last_hot_block
+from trace_platform.data.incidents import Incidents, at_block, database_now, last_hot_block
 from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
 from trace_platform.operators import scope
 from trace_platform.operators.accepts import ONLY_A_SOURCE, TICK, Accepts, Updates
@@ -162,7 +162,8 @@ class _Standing:
         if seen.now - self._since <= self._max_age_s:
             return None
         told = "" if place is not None else " (nobody answers)"
-        said = f"{self._what} stands at block {self._at} for more than {self._max_age_s:g} s{told}"
+        stands = f"{self._what} stands {at_block(self._at)}"
+        said = f"{stands} for more than {self._max_age_s:g} s{told}"
         begun = self._incidents.begin(str(self._at), self._severity, self._code, said, facts)
         return said if begun else None
 

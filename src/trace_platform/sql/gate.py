@@ -19,6 +19,7 @@ from trace_platform.domain.alike import alike, did_you_mean
 from trace_platform.domain.errors import InvalidQuery, QueryTooLarge
 from trace_platform.sql import catalog
 from trace_platform.sql.functions import TABLE_FUNCTIONS, allowed_functions, fold, is_denied
+from trace_platform.sql.hex_text import QUOTES_HINT
 from trace_platform.sql.parse_tree import EXPRESSIONS, NODES, PARTS
 from trace_platform.sql.pins import (
     BadPin,
@@ -38,6 +39,12 @@ _DATASET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # As many as are resolved at once.
 _MAX_RELATIONS = 64
 _PIN_HINT = "a generation is named NAME@ID, with 4 to 36 hex digits and dashes of its id"
+_VALUE_HINT = (
+    "write the value into the statement; in a job there are $start and $end, or $tick, of what"
+    " wakes it"
+)
+# What DuckDB stumbles over in 0xd8da…, of which it reads the 0.
+_BARE_HEX = re.compile(r'at or near "x[0-9a-f]*"', re.IGNORECASE)
 
 Node = dict[str, Any]
 Scope = frozenset[str]
@@ -126,6 +133,12 @@ def _too_large() -> QueryTooLarge:
     return QueryTooLarge("the statement is too large to be parsed", retire=True)
 
 
+def _syntax_hint(message: str) -> str | None:
+    if _BARE_HEX.search(message):
+        return QUOTES_HINT
+    return _PIN_HINT if message.endswith('near "@"') else None
+
+
 def _raise_parse_error(edits: Sequence[Edited], parsed: Node) -> NoReturn:
     message = str(parsed.get("error_message", "the statement cannot be parsed"))
     if parsed.get("error_type") == "not implemented":
@@ -144,7 +157,7 @@ def _raise_parse_error(edits: Sequence[Edited], parsed: Node) -> NoReturn:
     position, line, column = _place(edits, int(found))
     raise InvalidQuery(
         f"{message} (line {line}, column {column})",
-        hint=_PIN_HINT if message.endswith('near "@"') else None,
+        hint=_syntax_hint(message),
         line=line,
         column=column,
         position=position,
@@ -241,7 +254,7 @@ class _Walk:
         if "class" in node:
             if node["class"] == "PARAMETER":
                 reason = "a query has no parameters such as $1 or ?"
-                self._refuse(node, reason, "write the value into the statement")
+                self._refuse(node, reason, _VALUE_HINT)
             if node["class"] not in EXPRESSIONS:
                 kind = str(node["class"]).lower().replace("_", " ")
                 self._refuse(node, f"expressions of the kind '{kind}' are not allowed")

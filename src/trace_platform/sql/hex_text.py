@@ -20,6 +20,7 @@ TEXT_HINT = (
     "as text bytes are to_0x(column), such as starts_with(to_0x(column), '0xd8'); which bytes a"
     " column begins with: column[1:2] = '0xd8da'; decode(column) reads UTF-8"
 )
+QUOTES_HINT = "hex is a text to SQL, in single quotes: '0x…'"
 _SHORTENED_HINT = (
     "its middle was left out to fit the terminal: `--format csv` and JSON, `\\format json` at the"
     " prompt, and a query of fewer columns have all of it"
@@ -29,7 +30,12 @@ _SHORTENED = re.compile(r"(?:0[xX])?[0-9a-fA-F]+(?:…|\.{2,3})[0-9a-fA-F]*")
 _CANNOT_COMPARE = re.compile(r"BLOB and VARCHAR|VARCHAR and BLOB")
 _BOTH = re.compile(r"(?s)inferred to be:.*(?:BLOB.*VARCHAR|VARCHAR.*BLOB)")
 _GIVEN = re.compile(r"argument types '[^'(]*\((?P<given>[^']*)\)'")
+# In double quotes it is the name of a column.
+_NAMED_HEX = re.compile(r'column "0[xX][0-9a-fA-F]+" not found')
 _COMPARISONS = ("COMPARE_EQUAL", "COMPARE_IN", "COMPARE_NOTEQUAL", "COMPARE_NOT_IN")
+_TO_JSON = frozenset(
+    {"to_json", "array_to_json", "row_to_json", "json_array", "json_object", "json_quote"}
+)
 _CHECKSUM = re.compile(r"0x[0-9a-fA-F]{40}")
 
 
@@ -37,7 +43,11 @@ def cure(said: str) -> str | None:
     """Of an error of DuckDB's."""
     if _CANNOT_COMPARE.search(said) or _BOTH.search(said):
         return BYTES_HINT
+    if _NAMED_HEX.search(said):
+        return QUOTES_HINT
     given = _GIVEN.search(said)
+    if given is not None and given["given"] == "BLOB" and "'length(" in said:
+        return "bytes are counted by octet_length(column)"
     if given is not None and "BLOB" in given["given"]:
         return TEXT_HINT
     wants_bytes = "BLOB" in said.partition("Candidate")[2]
@@ -61,10 +71,9 @@ def converts(given: Node, wanted: Node, source: str, target: str) -> bool:
 
 def mistake(node: Node) -> Mistake | None:
     """In a node of the statement's own."""
-    if node.get("type") == "OPERATOR_CAST":
-        if converts(node["arguments"][0], node["return_type"], "BLOB", "VARCHAR"):
-            return "bytes as text would be letters and \\x…, not hex", TEXT_HINT
-    elif node.get("type") in _COMPARISONS:
+    if _becomes_text(node):
+        return "bytes as text would be letters and \\x…, not hex", TEXT_HINT
+    if node.get("type") in _COMPARISONS:
         return _never(node["children"])
     return None
 
@@ -77,6 +86,23 @@ def misread_number(node: Node) -> Mistake | None:
     if not any(_kind(each) == "BLOB" and _kind_of(each) == "VARCHAR" for each in casts):
         return None
     return "bytes are no number", "bytes_to_uint(bytes) makes one of them, or bytes_to_int(bytes)"
+
+
+def _becomes_text(node: Node) -> bool:
+    if node.get("type") == "OPERATOR_CAST":
+        return _shows_bytes(node["arguments"][0], node["return_type"])
+    return _name(node) in _TO_JSON and any(map(_holds_bytes, node["arguments"]))
+
+
+def _shows_bytes(given: Node, wanted: Node) -> bool:
+    if wanted["id"] == "VARCHAR":
+        return _holds_bytes(given)
+    pairs = zip(_within(given), _within(wanted), strict=False)
+    return any(_shows_bytes(*pair) for pair in pairs)
+
+
+def _holds_bytes(kind: Node) -> bool:
+    return kind["id"] == "BLOB" or any(map(_holds_bytes, _within(kind)))
 
 
 def _within(kind: Node) -> Iterator[Node]:

@@ -257,12 +257,13 @@ def _refuse_cut(node: Node, statement: Statement) -> None:
 
 
 def _refuse_mistaken(node: Node, sql: str, statement: Statement) -> None:
-    """DuckDB's own nodes, as those of SUMMARIZE, are nowhere in the text. Nor are those of a macro,
-    whose places are of its own text."""
+    """DuckDB's own casts, as those of SUMMARIZE, are nowhere in the text. Nor are the nodes of a
+    macro, whose places are of its own text."""
     misread = misread_number(node)
     if misread is not None:
         raise InvalidQuery(misread[0], hint=misread[1])
-    found = mistake(node) if node["query_location"] <= len(sql.encode()) else None
+    is_own = not _is_cast(node) or node["query_location"] <= len(sql.encode())
+    found = mistake(node) if is_own else None
     if found is not None:
         _refuse(node, statement, *found)
 

@@ -13,9 +13,10 @@ from trace_platform.domain.errors import InvalidQuery
 from trace_platform.sql.gate import Statement
 from trace_platform.sql.hex_text import cure
 
-# The statement stands in a subquery, on lines of its own; both beginnings have one length.
+# The statement stands in a subquery, on lines of its own; both beginnings have one length. What is
+# blank before a statement DuckDB counts with one way to run it and not with another.
 DESCRIBE_FROM = "DESCRIBE FROM (\n"
-FROM = "         FROM (\n"
+FROM = "FROM          (\n"
 
 _KIND = re.compile(r"(?s)([A-Za-z ]+?) Error: (.*)")
 _CANDIDATES = re.compile(r"\s*Candidate (?:bindings|tables): (.+)")
@@ -23,7 +24,17 @@ _NAME = re.compile(r'"((?:[^"]|"")+)"')
 # As Arrow and Parquet carry the integers of 128 bits (result_columns.py).
 _TOO_WIDE = "to DECIMAL(38,0)"
 _WIDE_HINT = "Arrow and Parquet have 38 digits: cast it to VARCHAR, or ask for JSON or CSV"
+# Times of a chain are numbers.
+_TIME_OF_NUMBER = re.compile(
+    r"string '[0-9]{4}-[0-9]{2}.*' to INT|argument types '(?:date_|time_bucket|strftime).*BIGINT"
+)
+_SECONDS_HINT = (
+    "of seconds since 1970, such as a block's timestamp, to_timestamp(timestamp) makes a moment:"
+    " to_timestamp(timestamp) >= '2026-01-31', date_trunc('day', to_timestamp(timestamp))"
+)
 _SHOWN_CHARS = 2_000
+# Of the functions that are Python (chain_functions.py) only what they say themselves.
+_OF_PYTHON = re.compile(r"Python exception occurred while executing the UDF: (?:[A-Za-z]+: )?")
 
 
 def refusal(
@@ -35,7 +46,8 @@ def refusal(
     """`facts` are those that DuckDB gives with `errors_as_json`; `shown` hides what nobody may see
     of its words."""
     said = str(facts["exception_message"]).strip()
-    message, suggestions = shown(_CANDIDATES.sub("", said)), _suggestions(said)
+    message = _OF_PYTHON.sub("", shown(_CANDIDATES.sub("", said)))
+    suggestions = _suggestions(said)
     return InvalidQuery(
         f"{kind} Error: {message}"[:_SHOWN_CHARS],
         hint=did_you_mean(suggestions[:3]) or _cure(said),
@@ -57,6 +69,8 @@ def read(said: str) -> tuple[str, dict[str, Any]]:
 def _cure(said: str) -> str | None:
     if _TOO_WIDE in said:
         return _WIDE_HINT
+    if _TIME_OF_NUMBER.search(said):
+        return _SECONDS_HINT
     return cure(said)
 
 

@@ -34,6 +34,10 @@ class Draft:
             path[:length] in self.wrong for length in range(1, len(path) + 1)
         )
 
+    def doubts_inputs(self, job: Path) -> bool:
+        """Whether it is not known what the job reads, since some of that is wrong."""
+        return any(each[: len(job) + 1] == (*job, "inputs") for each in self.wrong)
+
 
 def salvaged(data: Any, wrong: Iterable[Path]) -> Dag:
     """What is right in it. Jobs keep their places; one that has no name is called ''."""

@@ -9,6 +9,7 @@ from tests.integration.dispatcher.test_invalidations import take
 from tests.support.control_plane import ControlPlane
 from tests.support.staged_rows import stage_rows
 from trace_platform.dispatcher.plan_dag import plan_dag
+from trace_platform.dispatcher.roll_back import roll_back
 from trace_platform.domain.errors import InvalidDag
 
 pytestmark = pytest.mark.anyio
@@ -97,6 +98,32 @@ async def test_what_does_not_fit_the_columns_of_another_dag_is_told_at_its_place
     assert f"dag.yaml:{at}: jobs[0].config.sql: " in told
     assert cure in told.replace("INTEGER, BLOB", "BIGINT")
     assert plane.sql("SELECT FROM dag_versions WHERE dag_name = 'reader'") == []
+
+
+async def test_a_dataset_that_nobody_publishes_is_told_at_its_place(plane: ControlPlane) -> None:
+    await plane.deploy(MAKER)
+    told = await said(plane, reader("fee").replace("pools", "pols"))
+    assert "dag.yaml:8:24: jobs[0].inputs[0].from.dataset: nobody publishes 'pols'" in told
+    assert "did you mean pools?" in told
+
+
+async def test_a_name_that_another_dag_publishes_is_told_at_its_place(plane: ControlPlane) -> None:
+    await plane.deploy(MAKER)
+    told = await said(plane, MAKER.replace("name: maker", "name: other"))
+    assert "dag.yaml:12:3: publish.pools: the dataset is published by the DAG 'maker'" in told
+
+
+async def test_a_job_that_stays_goes_on_when_a_rollback_took_the_name_of_its_input(
+    plane: ControlPlane,
+) -> None:
+    await plane.deploy(MAKER.partition("publish:")[0])
+    await plane.deploy(MAKER)
+    await plane.deploy(reader("fee"))
+    await roll_back(plane.me.state, plane.me.org_id, "maker")
+    described = reader("fee").replace("name: reader", "name: reader\ndescription: For fees.")
+    plan = await plan_dag(plane.me.state, plane.me.org_id, described, "dag.yaml")
+    await plane.deploy(described)
+    assert [job.action for job in plan.jobs] == ["unchanged"]
 
 
 async def test_what_fits_is_deployed_and_hex_is_bytes(plane: ControlPlane) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from trace_platform.data.incidents import Incidents
+from trace_platform.data.incidents import Incidents, at_block
 from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
 from trace_platform.operators.contract import OperatorLog
 from trace_platform.operators.follow.alongside import Alongside
@@ -81,7 +81,7 @@ class Confirmations:
             self._since = self._now()
         if self._now() - self._since >= self._alert_after_s:
             said = (
-                f"the follower stands at block {last} for more than {self._alert_after_s:g} s:"
+                f"the follower stands {at_block(last)} for more than {self._alert_after_s:g} s:"
                 f" a fork at block {fork.start} is not confirmed ({why})"
             )
             facts |= {"last_block": last}

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 
-from trace_platform.data.incidents import Incidents
+from trace_platform.data.incidents import Incidents, at_block
 from trace_platform.domain.errors import TraceError
 from trace_platform.operators.contract import OperatorLog
 
@@ -57,10 +57,11 @@ class Trouble:
         self._since = None
         self.pause_s = self._first_pause_s
         self._tell(None)
-        said = f"the follower goes on: it stands at block {last}"
+        said = f"the follower goes on: it stands {at_block(last)}"
         self._incidents.end("source_stuck_ended", said, {"last_block": last})
 
     def _alert(self, why: str, last: int | None) -> None:
-        said = f"the follower stands at block {last} for more than {self._alert_after_s:g} s: {why}"
+        place = at_block(last)
+        said = f"the follower stands {place} for more than {self._alert_after_s:g} s: {why}"
         facts = {"last_block": last, "reason": why}
         self._incidents.begin(str(last), "critical", "source_stuck", said, facts)

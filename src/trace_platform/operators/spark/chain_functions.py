@@ -22,6 +22,7 @@ from trace_platform.domain.chain_values import (
     product,
     quotient,
     remainder,
+    signature,
     signed,
     unhexed,
     unsigned,
@@ -112,12 +113,12 @@ def _counts(name: str, column: pa.Array) -> list[Any]:
     return list(column.to_pylist())
 
 
-def _topic(signature: str) -> bytes:
-    return keccak256(signature.encode())
+def _topic(text: str) -> bytes:
+    return keccak256(signature(text).encode())
 
 
-def _selector(signature: str) -> bytes:
-    return _topic(signature)[:4]
+def _selector(text: str) -> bytes:
+    return _topic(text)[:4]
 
 
 def _units(digits: str, decimals: int) -> Decimal:
