@@ -20,11 +20,11 @@ import psycopg
 from bench.engine_peers import EnginePostgres, EngineSide
 from bench.harness import BenchError
 from bench.subjects.trace_process import STAMP
-from trace_platform.app import databases
-from trace_platform.app.home import Home
-from trace_platform.app.instance import Instance, open_instance
-from trace_platform.app.ready import is_ready
-from trace_platform.app.settings import load_settings
+from trace_platform.app.instance import databases
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import Instance, open_instance
+from trace_platform.app.instance.settings import load_settings
+from trace_platform.app.supervise.ready import is_ready
 
 SLOTS = 128
 LINKS = 40

@@ -20,7 +20,7 @@ from tests.support.followed_instance import Held, follow_dag
 from tests.support.follower_anvil import OPTIONS, Miner
 from tests.support.follower_run import Job, opened
 from tests.support.stack import trace, wait_for
-from trace_platform.app import control_client
+from trace_platform.app.api_client import control_client
 from trace_platform.operators.follow.following import Following
 
 LATENCY_BLOCKS = 100

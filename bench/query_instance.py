@@ -13,15 +13,15 @@ import httpx
 
 from bench.harness import BenchError
 from tests.support.query_service import user_client
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
-from trace_platform.app.instance import Instance, open_instance
-from trace_platform.app.lite_stack import lite_stages, serve_process
-from trace_platform.app.log import configure_logging
-from trace_platform.app.process import ProcessSpec
-from trace_platform.app.query_users import QueryUsers
-from trace_platform.app.settings import Settings, load_settings
-from trace_platform.app.supervisor import Supervisor
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import Instance, open_instance
+from trace_platform.app.instance.query_users import QueryUsers
+from trace_platform.app.instance.settings import Settings, load_settings
+from trace_platform.app.supervise.lite_stack import lite_stages, serve_process
+from trace_platform.app.supervise.log import configure_logging
+from trace_platform.app.supervise.process import ProcessSpec
+from trace_platform.app.supervise.supervisor import Supervisor
 
 _ROOT = Path(__file__).parent.parent
 _LINKED_S = 60.0

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from bench.harness import BenchError
 from bench.process_tree import cpu_seconds, machine_cpu_seconds
-from trace_platform.query.messages import Limits
+from trace_platform.query.protocol.messages import Limits
 
 PAGE_ROWS = 100_000
 _PER_BLOCK = 100

@@ -24,10 +24,10 @@ from bench.ponder import VERSION, Ponder
 from bench.reorg_chain import CHAIN_ID, TokenChain
 from bench.subject import Subject
 from tests.support.follower_run import Job, opened
-from trace_platform.app import databases
-from trace_platform.app.home import Home
-from trace_platform.app.instance import open_instance
-from trace_platform.app.settings import load_settings
+from trace_platform.app.instance import databases
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import open_instance
+from trace_platform.app.instance.settings import load_settings
 
 TABLES = ("blocks", "transactions", "logs")
 # The chain is always grown to the end of a file: cryo never writes a part of one, which it would

@@ -23,15 +23,15 @@ from psycopg.rows import dict_row
 
 from bench.engine_peers import EnginePostgres, engine_postgres
 from bench.harness import Bench, BenchError, Goal, Result, interleaved, measurement, spread
-from trace_platform.app import databases
-from trace_platform.app.home import Home
-from trace_platform.app.instance import open_instance
-from trace_platform.app.settings import load_settings
-from trace_platform.dispatcher.check_dag import check_dag
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.plan_dag import plan_dag
-from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
-from trace_platform.dispatcher.roll_back import roll_back
+from trace_platform.app.instance import databases
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import open_instance
+from trace_platform.app.instance.settings import load_settings
+from trace_platform.dag.check.check_dag import check_dag
+from trace_platform.dispatcher.events.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
+from trace_platform.dispatcher.versions.plan_dag import plan_dag
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.state import dags, generations, locks, staleness
 

@@ -20,10 +20,10 @@ from psycopg.conninfo import make_conninfo
 
 from tests.support.clones import Clones
 from tests.support.shared_data import shared_data
-from trace_platform.app import databases
-from trace_platform.app.home import Home
-from trace_platform.app.instance import Instance, open_instance
-from trace_platform.app.settings import Settings
+from trace_platform.app.instance import databases
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import Instance, open_instance
+from trace_platform.app.instance.settings import Settings
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
 
 # The same examples in every run, and no time limits: the machine may be busy.

@@ -13,8 +13,8 @@ from bench.subjects.serve import Work, serve
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.contract import TaskContext
-from trace_platform.operators.cryo_ingest import Config, CryoIngest
 from trace_platform.operators.evm.schema import DEFAULT_TABLES
+from trace_platform.operators.ingest.cryo_ingest import Config, CryoIngest
 from trace_platform.operators.spark.session import SparkRuntime
 from trace_platform.wire.task import TaskInput, TaskOutput
 

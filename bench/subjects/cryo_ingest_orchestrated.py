@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.subjects.serve import Work, serve
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
-from trace_platform.app.lite_stack import running
-from trace_platform.app.settings import load_settings
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.settings import load_settings
+from trace_platform.app.supervise.lite_stack import running
 
 _POLL_S = 0.1
 _DAG = """\

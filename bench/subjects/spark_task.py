@@ -15,8 +15,8 @@ from bench.subjects.spark_work import Transform
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.contract import TaskContext
-from trace_platform.operators.parquet_compact import Config as CompactConfig
-from trace_platform.operators.parquet_compact import ParquetCompact
+from trace_platform.operators.ingest.parquet_compact import Config as CompactConfig
+from trace_platform.operators.ingest.parquet_compact import ParquetCompact
 from trace_platform.operators.spark.session import SparkRuntime
 from trace_platform.wire.task import TaskInput, TaskOutput
 

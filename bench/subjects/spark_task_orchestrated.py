@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.subjects.serve import Work, serve
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
-from trace_platform.app.instance import Instance, open_instance
-from trace_platform.app.lite_stack import lite_stages, serve_process
-from trace_platform.app.process import ProcessSpec
-from trace_platform.app.settings import Settings, load_settings
-from trace_platform.app.supervisor import Supervisor
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import Instance, open_instance
+from trace_platform.app.instance.settings import Settings, load_settings
+from trace_platform.app.supervise.lite_stack import lite_stages, serve_process
+from trace_platform.app.supervise.process import ProcessSpec
+from trace_platform.app.supervise.supervisor import Supervisor
 
 _ROOT = Path(__file__).parent.parent.parent
 _POLL_S = 0.1

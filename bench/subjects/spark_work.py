@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow.parquet as pq
 
 from trace_platform.app import processes
-from trace_platform.app.home import Home
+from trace_platform.app.instance.home import Home
 from trace_platform.operators import frames, registry, scope
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
-from trace_platform.operators.parquet_file import WrittenFile
+from trace_platform.operators.io.parquet_file import WrittenFile
 from trace_platform.operators.staging import seal_output
 
 if TYPE_CHECKING:

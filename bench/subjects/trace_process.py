@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from trace_platform.app import processes
-from trace_platform.app.home import Home
+from trace_platform.app.instance.home import Home
 from trace_platform.operators import registry
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.stack import Stack, wait_for
 from tests.support.stack import trace as start_trace
-from trace_platform.app import control_client
+from trace_platform.app.api_client import control_client
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,10 @@ import pytest
 
 from tests.acceptance.test_cli_engine import trace
 from tests.support.stack import Stack, wait_for
-from trace_platform.app import control_client, databases, dataset_client
-from trace_platform.app.instance import open_instance
-from trace_platform.app.settings import load_settings
+from trace_platform.app.api_client import control_client, dataset_client
+from trace_platform.app.instance import databases
+from trace_platform.app.instance.open_instance import open_instance
+from trace_platform.app.instance.settings import load_settings
 from trace_platform.drivers.lite.local_store import LocalStore
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]

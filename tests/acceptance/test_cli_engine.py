@@ -16,9 +16,10 @@ import psycopg
 import pytest
 
 from tests.support.stack import Stack, wait_for
-from trace_platform.app import control_client, databases
-from trace_platform.app.instance import open_instance
-from trace_platform.app.settings import load_settings
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance import databases
+from trace_platform.app.instance.open_instance import open_instance
+from trace_platform.app.instance.settings import load_settings
 from trace_platform.cli import EXIT_UNEXPECTED, main
 from trace_platform.data.alerts import Alert, record
 from trace_platform.domain.prefix import log_uri

@@ -12,7 +12,7 @@ import pytest
 
 from tests.acceptance.test_cli_engine import DAG, trace
 from tests.support.stack import Stack, wait_for
-from trace_platform.app import control_client
+from trace_platform.app.api_client import control_client
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 

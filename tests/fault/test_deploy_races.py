@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.control_plane import ControlPlane
 from tests.support.pipeline import Job, Pipeline, edited
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.roll_back import roll_back
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.operators import registry
 from trace_platform.wire.task import Claimed
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.stack import trace, wait_for
-from trace_platform.app import control_client
+from trace_platform.app.api_client import control_client
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 

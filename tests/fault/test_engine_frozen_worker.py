@@ -19,7 +19,7 @@ from tests.support.cutting_proxy import CuttingProxy, cutting_proxy
 from tests.support.engine_stack import Engine, EngineProcess, dag, engine, job
 from tests.support.stack import wait_for
 from tests.support.witness_operator import Start
-from trace_platform.dispatcher.task_tokens import TaskTokens
+from trace_platform.dispatcher.tasks.task_tokens import TaskTokens
 from trace_platform.domain.prefix import scratch_prefix
 from trace_platform.drivers.lite.pem_signer import FOLDER, PemSigner
 from trace_platform.wire.task import FetchResponse

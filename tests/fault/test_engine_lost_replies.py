@@ -26,7 +26,7 @@ from tests.support.engine_stack import dag, engine, job
 from tests.support.served_dispatcher import ServedDispatcher
 from tests.support.stack import wait_for
 from trace_platform.dispatcher.api.create_app import create_app
-from trace_platform.dispatcher.complete_task import complete_task
+from trace_platform.dispatcher.tasks.complete_task import complete_task
 from trace_platform.domain.prefix import generation_prefix, scratch_prefix
 from trace_platform.domain.webhook_signature import sign, signing_key
 from trace_platform.drivers.lite.local_store import LocalStore

@@ -17,13 +17,13 @@ from psycopg.types.json import Jsonb
 
 from tests.support.control_plane import ControlPlane, fence_fields, stage
 from tests.support.engine_stack import dag, job
-from trace_platform.dispatcher.claim_task import claim_tasks
-from trace_platform.dispatcher.complete_task import complete_tasks
-from trace_platform.dispatcher.emit_events import emit_events
-from trace_platform.dispatcher.heartbeat import heartbeat
-from trace_platform.dispatcher.publish_outbox import publish_outbox
-from trace_platform.dispatcher.reap_leases import reap_leases
-from trace_platform.dispatcher.requeue_failed import requeue_failed
+from trace_platform.dispatcher.events.emit_events import emit_events
+from trace_platform.dispatcher.events.publish_outbox import publish_outbox
+from trace_platform.dispatcher.tasks.claim_task import claim_tasks
+from trace_platform.dispatcher.tasks.complete_task import complete_tasks
+from trace_platform.dispatcher.tasks.heartbeat import heartbeat
+from trace_platform.dispatcher.tasks.reap_leases import reap_leases
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
 from trace_platform.domain.errors import TraceError
 from trace_platform.wire.control import EmitRequest
 from trace_platform.wire.task import (

@@ -17,11 +17,11 @@ from tests.support.chaos_queue import ChaosSender
 from tests.support.control_plane import ControlPlane, fence_fields
 from tests.support.engine_stack import dag, job
 from tests.support.stack import wait_for
-from trace_platform.dispatcher.claim_task import claim_tasks
-from trace_platform.dispatcher.complete_task import complete_tasks
-from trace_platform.dispatcher.emit_events import emit_events
-from trace_platform.dispatcher.publish_outbox import publish_outbox
-from trace_platform.dispatcher.requeue_failed import requeue_failed
+from trace_platform.dispatcher.events.emit_events import emit_events
+from trace_platform.dispatcher.events.publish_outbox import publish_outbox
+from trace_platform.dispatcher.tasks.claim_task import claim_tasks
+from trace_platform.dispatcher.tasks.complete_task import complete_tasks
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
 from trace_platform.drivers.lite.pgqueue import PgQueueReceiver
 from trace_platform.wire.control import EmitRequest
 from trace_platform.wire.task import Claimed, CompleteRequest, CompleteResponse

@@ -11,7 +11,7 @@ from tests.support.anvil import anvil
 from tests.support.followed_instance import NAMES, Held, assert_equal, caught_up, follow_dag
 from tests.support.follower_anvil import OPTIONS, Miner
 from tests.support.stack import Stack, trace, wait_for
-from trace_platform.app import backfill_client, control_client
+from trace_platform.app.api_client import backfill_client, control_client
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

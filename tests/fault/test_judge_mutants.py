@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]
 ROOT = Path(__file__).parents[2]
 HISTORIES = 4_000
 FRESHNESS = "domain/freshness.py"
-COMMIT = "dispatcher/commit_outputs.py"
-FIT = "dispatcher/fit_ranges.py"
-PIN = "dispatcher/pin_inputs.py"
+COMMIT = "dispatcher/commits/commit_outputs.py"
+FIT = "dispatcher/freshness/fit_ranges.py"
+PIN = "dispatcher/freshness/pin_inputs.py"
 
 # What it is called, where it is, what is there, what takes its place, and which shapes show it.
 MUTANTS = {

@@ -24,8 +24,8 @@ from tests.support.spark_cluster import SparkCluster, spark_cluster
 from tests.support.stack import trace, wait_for
 from tests.support.tiny_chain import TinyChain
 from trace_platform.app import doctor
-from trace_platform.app.home import Home
-from trace_platform.app.settings import Settings, SparkSettings
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.settings import Settings, SparkSettings
 from trace_platform.cli import app
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import MalformedBlock, TaskCanceled, Unavailable

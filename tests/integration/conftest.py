@@ -14,7 +14,7 @@ import pytest
 from tests.support.operator_task import operator_task
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.operators.contract import Result, TaskContext
-from trace_platform.operators.cryo_ingest import Config, CryoIngest
+from trace_platform.operators.ingest.cryo_ingest import Config, CryoIngest
 from trace_platform.operators.spark.session import SparkRuntime
 from trace_platform.wire.manifest import Manifest
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.query_service import QueryService, query_service
-from trace_platform.app.query_users import QueryUsers
+from trace_platform.app.instance.query_users import QueryUsers
 from trace_platform.client import Client
 from trace_platform.domain.errors import (
     BadInput,

@@ -21,16 +21,16 @@ import pytest
 
 from tests.support.frame_task import FrameTasks, given, output
 from trace_platform.client.result import Facts, Result
-from trace_platform.dispatcher.query_columns import query_columns
 from trace_platform.domain.errors import InvalidQuery, UnsupportedType
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.operators import frames
-from trace_platform.operators.parquet_compact import Config, ParquetCompact
+from trace_platform.operators.ingest.parquet_compact import Config, ParquetCompact
 from trace_platform.operators.spark.session import SparkRuntime
-from trace_platform.query.engine import Engine
-from trace_platform.query.messages import Limits, Relation, Run
+from trace_platform.query.child.engine import Engine
+from trace_platform.query.protocol.messages import Limits, Relation, Run
 from trace_platform.sql import gate
 from trace_platform.sql.relations import Column
+from trace_platform.wire.query_columns import query_columns
 from trace_platform.wire.task import OutputCommit
 
 pytestmark = pytest.mark.spark

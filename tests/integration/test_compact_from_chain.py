@@ -22,7 +22,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import MalformedBlock
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
-from trace_platform.operators.parquet_compact import Config, ParquetCompact
+from trace_platform.operators.ingest.parquet_compact import Config, ParquetCompact
 from trace_platform.operators.spark.session import SparkRuntime
 
 if TYPE_CHECKING:

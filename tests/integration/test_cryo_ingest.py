@@ -33,8 +33,8 @@ from trace_platform.domain.errors import (
 )
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.contract import TaskContext
-from trace_platform.operators.cryo_ingest import Config, CryoIngest, Part, write_part
 from trace_platform.operators.evm.schema import DEFAULT_TABLES, TABLES
+from trace_platform.operators.ingest.cryo_ingest import Config, CryoIngest, Part, write_part
 from trace_platform.wire.manifest import schema_hash, seal
 
 pytestmark = pytest.mark.spark

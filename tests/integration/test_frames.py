@@ -21,7 +21,8 @@ from trace_platform.domain.errors import (
     Unavailable,
 )
 from trace_platform.drivers.lite.local_store import LocalStore
-from trace_platform.operators import frames, parquet_output
+from trace_platform.operators import frames
+from trace_platform.operators.io import parquet_output
 from trace_platform.operators.spark.session import SparkRuntime
 
 pytestmark = pytest.mark.spark

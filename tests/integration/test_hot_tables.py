@@ -31,10 +31,10 @@ from trace_platform.domain.errors import (
     Unavailable,
     UnknownDataset,
 )
-from trace_platform.operators import block_follower
 from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
 from trace_platform.operators.evm.rpc import RpcClient
 from trace_platform.operators.evm.schema import DEFAULT_TABLES, LATER, TABLES
+from trace_platform.operators.follow import block_follower
 
 if TYPE_CHECKING:
     from tests.conftest import PostgresServer

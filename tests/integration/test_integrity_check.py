@@ -36,7 +36,7 @@ from tests.support.scripted_rpc import RpcError, ScriptedRpc, scripted_rpc
 from tests.support.served_egress import WORKER_TOKEN, pool, served_egress
 from trace_platform.data.database import DataDatabase
 from trace_platform.devchain import DevChain
-from trace_platform.dispatcher.route_invalidations import route_invalidations
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import (
     InvalidConfig,
@@ -48,8 +48,8 @@ from trace_platform.domain.errors import (
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.drivers.secret_file import SecretFile
+from trace_platform.operators.checks.integrity_check import Config, IntegrityCheck
 from trace_platform.operators.contract import TaskContext
-from trace_platform.operators.integrity_check import Config, IntegrityCheck
 from trace_platform.wire.task import Claimed, Invalidation
 
 HEAD = 219

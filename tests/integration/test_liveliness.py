@@ -21,8 +21,8 @@ from trace_platform.data.database import DataDatabase
 from trace_platform.devchain import DevChain
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import TaskCanceled, WrongChain
+from trace_platform.operators.checks.liveliness_monitor import Config, LivelinessMonitor
 from trace_platform.operators.contract import TaskContext
-from trace_platform.operators.liveliness_monitor import Config, LivelinessMonitor
 from trace_platform.wire.task import DatasetEvent
 
 HEAD = 50

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from trace_platform.app import databases
-from trace_platform.app.settings import PostgresSettings, Settings
+from trace_platform.app.instance import databases
+from trace_platform.app.instance.settings import PostgresSettings, Settings
 from trace_platform.domain.errors import SetupError
 from trace_platform.drivers.postgres.migrations import migrate
 

@@ -23,8 +23,8 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import RpcUnreachable
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.drivers.secret_file import SecretFile
-from trace_platform.operators.cryo_ingest import Config
 from trace_platform.operators.evm.schema import TABLES
+from trace_platform.operators.ingest.cryo_ingest import Config
 
 BLOCKS = BlockRange(0, 199)
 READS = (

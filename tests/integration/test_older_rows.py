@@ -21,14 +21,14 @@ from tests.support.query_service import query_service
 from tests.support.scripted_rpc import ScriptedRpc, scripted_rpc
 from tests.support.slow_rows import SlowRows
 from tests.support.tiny_chain import CHAIN_ID, TinyChain, address
-from trace_platform.app.query_client import run_query
+from trace_platform.app.api_client.query_client import run_query
 from trace_platform.data.database import DataDatabase
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.lite.local_store import LocalStore
-from trace_platform.operators import parquet_compact
+from trace_platform.operators.checks.integrity_check import Config, IntegrityCheck
 from trace_platform.operators.evm.schema import LATER, TABLES
-from trace_platform.operators.integrity_check import Config, IntegrityCheck
-from trace_platform.operators.parquet_compact import ParquetCompact
+from trace_platform.operators.ingest import parquet_compact
+from trace_platform.operators.ingest.parquet_compact import ParquetCompact
 from trace_platform.operators.spark.session import SparkRuntime
 
 OLDER = Path(__file__).parents[1] / "golden" / "older_rows"

@@ -21,9 +21,9 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig, RangeIncomplete, RangeNotReady
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.operators import frames
-from trace_platform.operators.parquet_compact import Config, ParquetCompact
+from trace_platform.operators.ingest.parquet_compact import Config, ParquetCompact
+from trace_platform.operators.io.trim_hot import trim_committed
 from trace_platform.operators.spark.session import SparkRuntime
-from trace_platform.operators.trim_hot import trim_committed
 
 if TYPE_CHECKING:
     from tests.conftest import PostgresServer

@@ -22,7 +22,7 @@ from trace_platform.data.hot_reader import Snapshot, snapshot
 from trace_platform.data.hot_tables import HotTable, HotWriter
 from trace_platform.data.staging import seal, stage_rows
 from trace_platform.domain.errors import BadInput, IncompatibleSchema, StaleFence, Unavailable
-from trace_platform.operators.postgres.hot_frames import read_hot, write_hot
+from trace_platform.operators.io.postgres.hot_frames import read_hot, write_hot
 from trace_platform.operators.spark.session import SparkRuntime
 
 if TYPE_CHECKING:

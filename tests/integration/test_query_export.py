@@ -21,8 +21,8 @@ import pytest
 from tests.support import query_service as support
 from tests.support.operator_task import operator_task
 from tests.support.query_service import QueryService, query_service
-from trace_platform.dispatcher.task_tokens import TaskTokens
-from trace_platform.dispatcher.verify_output import verify_output
+from trace_platform.dispatcher.commits.verify_output import verify_output
+from trace_platform.dispatcher.tasks.task_tokens import TaskTokens
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import (
     InvalidConfig,
@@ -33,6 +33,7 @@ from trace_platform.domain.errors import (
     UnsupportedType,
 )
 from trace_platform.domain.prefix import attempt_prefix
+from trace_platform.drivers.headers import TASK_CAPABILITY
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.lite.pem_signer import PemSigner
 from trace_platform.drivers.query_endpoint import QueryEndpoint
@@ -40,7 +41,6 @@ from trace_platform.operators import query_export
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.query_export import Config, QueryExport
 from trace_platform.operators.spark.session import SparkRuntime
-from trace_platform.wire.headers import TASK_CAPABILITY
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.query import ROWS_HEADER, TRUNCATED_HEADER, DatasetRef, ResolvedDataset
 from trace_platform.wire.task import (

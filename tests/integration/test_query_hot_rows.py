@@ -27,8 +27,8 @@ from trace_platform.domain.errors import (
     QueryTooLarge,
     Unavailable,
 )
-from trace_platform.query.hot_rows import HotTables, open_tables
-from trace_platform.query.messages import Filter, Scan
+from trace_platform.query.protocol.messages import Filter, Scan
+from trace_platform.query.service.hot_rows import HotTables, open_tables
 from trace_platform.sql.relations import Column
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tests.support.anvil import anvil
 from tests.support.followed_instance import NAMES, Held, caught_up, follow_dag, rebuilt
 from tests.support.follower_anvil import OPTIONS, Miner
 from tests.support.stack import Stack, trace, wait_for
-from trace_platform.app import control_client
+from trace_platform.app.api_client import control_client
 from trace_platform.client import Client
 from trace_platform.domain.errors import NotFound, TooManyQueries
 from trace_platform.operators.evm.schema import TABLES

@@ -27,9 +27,9 @@ import pytest
 
 from tests.support.authorization import READINGS
 from tests.support.query_service import QueryService, query_service
-from trace_platform.app.home import Home
-from trace_platform.app.query_client import run_query
-from trace_platform.app.query_users import QueryUsers
+from trace_platform.app.api_client.query_client import run_query
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.query_users import QueryUsers
 from trace_platform.domain.errors import (
     BadInput,
     DispatcherUnreachable,
@@ -38,7 +38,7 @@ from trace_platform.domain.errors import (
     QueryTooLarge,
     Unavailable,
 )
-from trace_platform.query.dispatcher_client import DispatcherClient
+from trace_platform.query.service.dispatcher_client import DispatcherClient
 from trace_platform.wire.query import QueryRecord
 
 UINT256_MAX = 2**256 - 1

@@ -20,7 +20,7 @@ from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.operators import frames
 from trace_platform.operators.spark.session import SparkRuntime
-from trace_platform.query.where_sql import to_condition
+from trace_platform.query.protocol.where_sql import to_condition
 from trace_platform.wire.task import TaskInput
 
 pytestmark = pytest.mark.spark

@@ -38,9 +38,10 @@ from trace_platform.domain.errors import RpcUnreachable
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.drivers.secret_file import SecretFile
-from trace_platform.operators import cryo_ingest, integrity_check
-from trace_platform.operators.cryo_ingest import Part, write_part
-from trace_platform.operators.integrity_check import IntegrityCheck
+from trace_platform.operators.checks import integrity_check
+from trace_platform.operators.checks.integrity_check import IntegrityCheck
+from trace_platform.operators.ingest import cryo_ingest
+from trace_platform.operators.ingest.cryo_ingest import Part, write_part
 
 T = TypeVar("T")
 PROOFS = {"header_hash": True, "roots": True}

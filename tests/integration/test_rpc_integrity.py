@@ -26,9 +26,9 @@ from trace_platform.devchain import DevChain
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.drivers.secret_file import SecretFile
+from trace_platform.operators.checks.rpc_integrity_check import Config, RpcIntegrityCheck
+from trace_platform.operators.checks.rpc_providers import providers
 from trace_platform.operators.contract import Result, TaskContext
-from trace_platform.operators.rpc_integrity_check import Config, RpcIntegrityCheck
-from trace_platform.operators.rpc_providers import providers
 from trace_platform.wire.task import DatasetEvent, TaskInput
 
 HEAD = 150

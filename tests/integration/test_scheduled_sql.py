@@ -16,8 +16,8 @@ from tests.integration.dispatcher.test_invalidations import say, take
 from tests.support.control_plane import ControlPlane
 from tests.support.query_instance import QueryInstance, query_instance
 from tests.support.staged_rows import stage_rows
-from trace_platform.dispatcher.emit_events import emit_events
-from trace_platform.dispatcher.route_invalidations import route_invalidations
+from trace_platform.dispatcher.events.emit_events import emit_events
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
 from trace_platform.drivers.query_endpoint import QueryEndpoint
 from trace_platform.operators.spark.session import SparkRuntime
 from trace_platform.wire.control import EmitRequest

@@ -18,8 +18,8 @@ import structlog
 from tests.support.control_plane import SECRETS
 from tests.support.served_dispatcher import ServedDispatcher
 from tests.support.stack import wait_for
-from trace_platform.dispatcher.pause_job import pause_job
-from trace_platform.dispatcher.resume_job import resume_job
+from trace_platform.dispatcher.pressure.pause_job import pause_job
+from trace_platform.dispatcher.pressure.resume_job import resume_job
 from trace_platform.domain.errors import DispatcherUnreachable, Unauthenticated
 from trace_platform.scheduler.dispatcher_client import DispatcherClient
 from trace_platform.scheduler.serve import POLL_S, Scheduler

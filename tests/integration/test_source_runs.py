@@ -12,9 +12,9 @@ import pytest
 from tests.integration.test_worker import Rig
 from tests.support.probe_operator import behave
 from tests.support.stack import wait_for
-from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.pause_job import pause_job
-from trace_platform.dispatcher.resume_job import resume_job
+from trace_platform.dispatcher.pressure.pause_job import pause_job
+from trace_platform.dispatcher.pressure.resume_job import resume_job
+from trace_platform.dispatcher.tasks.cancel_task import cancel_task
 from trace_platform.operators import registry
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.wire.control import PauseRequest

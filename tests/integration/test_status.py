@@ -20,8 +20,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.conftest import PostgresServer
 from tests.support.own_port import own_port
 from tests.support.tcp_forwarder import TcpForwarder
-from trace_platform.app import databases
-from trace_platform.app.home import Home
+from trace_platform.app.instance import databases
+from trace_platform.app.instance.home import Home
 
 Eventually = Callable[..., None]
 TRACE = [sys.executable, "-m", "trace_platform.cli"]

@@ -15,22 +15,22 @@ import psutil
 import psycopg
 import pytest
 
-from trace_platform.app import databases
-from trace_platform.app.control import stop_instance
-from trace_platform.app.home import Home
-from trace_platform.app.instance import open_instance
-from trace_platform.app.lite_stack import lite_stages
-from trace_platform.app.process import Backoff, ProcessSpec, Progress
-from trace_platform.app.process_record import (
+from trace_platform.app.instance import databases
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import open_instance
+from trace_platform.app.instance.settings import Settings
+from trace_platform.app.supervise.control import stop_instance
+from trace_platform.app.supervise.lite_stack import lite_stages
+from trace_platform.app.supervise.process import Backoff, ProcessSpec, Progress
+from trace_platform.app.supervise.process_record import (
     ProcessRecord,
     read_records,
     start_ticks,
     write_record,
 )
-from trace_platform.app.ready import is_ready
-from trace_platform.app.settings import Settings
-from trace_platform.app.status import instance_status
-from trace_platform.app.supervisor import Stage, Supervisor, supervisor_pid
+from trace_platform.app.supervise.ready import is_ready
+from trace_platform.app.supervise.status import instance_status
+from trace_platform.app.supervise.supervisor import Stage, Supervisor, supervisor_pid
 from trace_platform.domain.errors import Conflict, PortInUse, SetupError
 
 Eventually = Callable[..., None]
@@ -60,10 +60,10 @@ signal.pause()
 )
 SUPERVISE = """
 import sys, threading
-from trace_platform.app.home import Home
-from trace_platform.app.log import configure_logging
-from trace_platform.app.process import ProcessSpec
-from trace_platform.app.supervisor import Stage, Supervisor
+from trace_platform.app.instance.home import Home
+from trace_platform.app.supervise.log import configure_logging
+from trace_platform.app.supervise.process import ProcessSpec
+from trace_platform.app.supervise.supervisor import Stage, Supervisor
 from pathlib import Path
 configure_logging("supervisor", sys.stderr)
 command = [sys.executable, "-S", "-c", sys.argv[2], "parent"]

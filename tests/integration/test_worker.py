@@ -20,7 +20,7 @@ from tests.support.probe_operator import behave
 from tests.support.served_dispatcher import ServedDispatcher
 from tests.support.stack import wait_for
 from trace_platform.data.database import DataDatabase
-from trace_platform.dispatcher.cancel_task import cancel_task
+from trace_platform.dispatcher.tasks.cancel_task import cancel_task
 from trace_platform.domain.errors import (
     BadInput,
     MalformedBlock,

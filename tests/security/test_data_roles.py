@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from tests.support.hot_chain import HotChain
 from tests.support.shared_data import SharedData, shared_data
-from trace_platform.app import databases
+from trace_platform.app.instance import databases
 from trace_platform.data.database import DataDatabase
 from trace_platform.drivers.postgres.migrations import migrate
 

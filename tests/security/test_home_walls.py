@@ -31,24 +31,24 @@ from typer.testing import CliRunner
 from tests.support.own_port import own_port
 from tests.support.stack import trace, wait_for
 from trace_platform.app import doctor
-from trace_platform.app.close_home import close_home, private_files
-from trace_platform.app.control import stop_instance
-from trace_platform.app.home import Home
-from trace_platform.app.instance import open_instance
-from trace_platform.app.process_record import start_ticks
+from trace_platform.app.instance.close_home import close_home, private_files
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import open_instance
+from trace_platform.app.instance.settings import Settings
 from trace_platform.app.processes import NAMES
-from trace_platform.app.rotate_logs import Rotation, rotate_all
-from trace_platform.app.settings import Settings
-from trace_platform.app.supervisor import HomeLock, supervisor_pid
+from trace_platform.app.supervise.control import stop_instance
+from trace_platform.app.supervise.process_record import start_ticks
+from trace_platform.app.supervise.rotate_logs import Rotation, rotate_all
+from trace_platform.app.supervise.supervisor import HomeLock, supervisor_pid
 from trace_platform.cli import app
 from trace_platform.domain.accounts import HOME_GROUP, POSTGRES, QUERY
 from trace_platform.domain.errors import SetupError
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
 from trace_platform.drivers.lite.file_lock import locked
 from trace_platform.drivers.lite.private_file import append_private
-from trace_platform.query import hot_rows
-from trace_platform.query.children import ChildPool
-from trace_platform.query.messages import Limits
+from trace_platform.query.protocol.messages import Limits
+from trace_platform.query.service import hot_rows
+from trace_platform.query.service.children import ChildPool
 
 BUCKET = "trace-data"
 STRANGER = 12345
@@ -73,8 +73,8 @@ def home() -> Iterator[Home]:
 _WRITES = """
 import os, sys
 from pathlib import Path
-from trace_platform.app.close_home import close_home, set_umask
-from trace_platform.app.home import Home
+from trace_platform.app.instance.close_home import close_home, set_umask
+from trace_platform.app.instance.home import Home
 os.umask(0)
 home = Home(Path(sys.argv[1]))
 close_home(home, "trace-data")
@@ -425,8 +425,8 @@ def test_without_landlock_the_user_alone_keeps_a_query_from_postgres(
 _SERVES = """
 import asyncio, os, sys
 from pathlib import Path
-from trace_platform.query.children import ChildPool
-from trace_platform.query.messages import Limits
+from trace_platform.query.service.children import ChildPool
+from trace_platform.query.protocol.messages import Limits
 
 async def main():
     pool = ChildPool(1, Limits(), readable=[], scratch=Path(sys.argv[1]))
@@ -463,7 +463,7 @@ def test_what_a_query_process_says_in_its_standard_error_is_logged(
 ) -> None:
     # The loader of programs complains of this, in the child's standard error.
     speaks = {"LD_PRELOAD": "/no/such/library"}
-    monkeypatch.setattr("trace_platform.query.children._ENVIRONMENT", speaks)
+    monkeypatch.setattr("trace_platform.query.service.children._ENVIRONMENT", speaks)
 
     async def scenario() -> None:
         pool = ChildPool(1, Limits(), readable=[], scratch=home.query)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
-from trace_platform.app.log import configure_logging
+from trace_platform.app.supervise.log import configure_logging
 from trace_platform.domain.masking import mask_text
 
 SECRET = "hunter2-and-more"

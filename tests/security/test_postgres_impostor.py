@@ -10,10 +10,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from trace_platform.app import databases
-from trace_platform.app.home import Home
-from trace_platform.app.instance import Instance
-from trace_platform.app.settings import PostgresSettings, Settings
+from trace_platform.app.instance import databases
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import Instance
+from trace_platform.app.instance.settings import PostgresSettings, Settings
 from trace_platform.data.arrow_connection import connect as connect_arrow
 from trace_platform.domain.errors import SetupError, Unavailable
 

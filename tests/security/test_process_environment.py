@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from trace_platform.app.home import Home
-from trace_platform.app.instance import Instance
-from trace_platform.app.lite_stack import lite_stages
-from trace_platform.app.process import Keeper
-from trace_platform.app.settings import PostgresSettings, Settings
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import Instance
+from trace_platform.app.instance.settings import PostgresSettings, Settings
+from trace_platform.app.supervise.lite_stack import lite_stages
+from trace_platform.app.supervise.process import Keeper
 
 PORTS = {"postgres": 1, "dispatcher": 2, "query": 3, "devchain": 4, "rpc": 5}
 SECRET = "k3y-of-the-node"

@@ -20,8 +20,8 @@ import pytest
 
 from tests.security import attack_corpus
 from trace_platform.domain.errors import InvalidQuery
-from trace_platform.query import engine
-from trace_platform.query.messages import Limits, Relation
+from trace_platform.query.child import engine
+from trace_platform.query.protocol.messages import Limits, Relation
 from trace_platform.sql import gate
 
 SECRET = "canary-7f3a"

@@ -18,11 +18,12 @@ import pytest
 
 from tests.security.attack_corpus import LOOKING_AROUND
 from trace_platform.domain.errors import InvalidQuery
-from trace_platform.query.callers import ALL, Allowance, Caller, User
-from trace_platform.query.described import described
-from trace_platform.query.desk import open_parser
-from trace_platform.query.engine import Engine
-from trace_platform.query.messages import Limits, Relation, Run, Setup
+from trace_platform.drivers.task_token import GrantedDataset
+from trace_platform.query.child.desk import open_parser
+from trace_platform.query.child.engine import Engine
+from trace_platform.query.protocol.messages import Limits, Relation, Run, Setup
+from trace_platform.query.service.callers import ALL, Allowance, Caller, User
+from trace_platform.query.service.described import described
 from trace_platform.sql import gate
 from trace_platform.sql.relations import Column, Described
 from trace_platform.wire.query import (
@@ -32,7 +33,6 @@ from trace_platform.wire.query import (
     QueryColumn,
     ResolvedDataset,
 )
-from trace_platform.wire.task_token import GrantedDataset
 
 SECRET = "person-7f3a"
 CATALOG = [

@@ -32,8 +32,8 @@ from tests.security.attack_corpus import FILES, REFUSED
 from tests.support import confined_attempts
 from trace_platform.confinement import privileges, system_calls
 from trace_platform.domain.accounts import QUERY
-from trace_platform.query.children import ChildPool
-from trace_platform.query.messages import HEADER_BYTES, Limits, Ready, decode_reply
+from trace_platform.query.protocol.messages import HEADER_BYTES, Limits, Ready, decode_reply
+from trace_platform.query.service.children import ChildPool
 
 SECRET = "canary-5c1e"
 SUPPORT = Path(confined_attempts.__file__).parent

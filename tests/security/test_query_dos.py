@@ -19,10 +19,10 @@ import psutil
 import pytest
 
 from tests.support.query_service import QueryService, query_service
-from trace_platform.app.query_users import QueryUsers
+from trace_platform.app.instance.query_users import QueryUsers
 from trace_platform.domain.errors import InvalidQuery, TraceError
-from trace_platform.query.children import Child, ChildPool
-from trace_platform.query.messages import Limits, Run
+from trace_platform.query.protocol.messages import Limits, Run
+from trace_platform.query.service.children import Child, ChildPool
 
 LIMITS = Limits(timeout_s=2.0, memory_mb=256, spill_mb=128, hot_mb=32, threads=2)
 # A child is killed after the time-out and its grace, which keeps the promise. The rest is for a

@@ -27,10 +27,10 @@ from tests.conftest import StateDsns
 from tests.security.test_request_head import LINE, connected
 from tests.support.engine_stack import Engine
 from tests.support.query_service import query_service
-from trace_platform.app.home import Home
-from trace_platform.app.instance import open_instance
-from trace_platform.app.ready import is_ready
-from trace_platform.app.settings import load_settings
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import open_instance
+from trace_platform.app.instance.settings import load_settings
+from trace_platform.app.supervise.ready import is_ready
 from trace_platform.drivers import bounded_request
 from trace_platform.drivers.bounded_request import BODY_S, MAX_BODY_BYTES, MAX_HEAD_BYTES
 from trace_platform.drivers.https import MAX_CONTAINERS

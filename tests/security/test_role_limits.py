@@ -12,13 +12,13 @@ import psycopg
 import pytest
 
 from tests.support.control_plane import ControlPlane
-from trace_platform.app.databases import prepare
+from trace_platform.app.instance.databases import prepare
 from trace_platform.app.security import as_stranger
-from trace_platform.dispatcher import check_health
 from trace_platform.dispatcher.api.create_app import create_app
-from trace_platform.dispatcher.claim_task import claim_tasks
-from trace_platform.dispatcher.emit_events import emit_events
-from trace_platform.dispatcher.publish_outbox import publish_outbox
+from trace_platform.dispatcher.events.emit_events import emit_events
+from trace_platform.dispatcher.events.publish_outbox import publish_outbox
+from trace_platform.dispatcher.health import check_health
+from trace_platform.dispatcher.tasks.claim_task import claim_tasks
 from trace_platform.state import locks
 from trace_platform.wire.control import EmitRequest
 

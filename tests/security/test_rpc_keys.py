@@ -19,14 +19,19 @@ from tests.support.control_plane import SECRETS
 from tests.support.served_dispatcher import ServedDispatcher
 from tests.support.served_egress import QUICK, USER_TOKEN, call, served_egress
 from trace_platform.app.doctor import check_rpc
-from trace_platform.app.home import Home
-from trace_platform.app.instance import Instance
-from trace_platform.app.lite_stack import lite_stages
-from trace_platform.app.named_secrets import NamedSecrets
-from trace_platform.app.process import Keeper
-from trace_platform.app.rotatable_secret import RotatableSecret
-from trace_platform.app.rpc_endpoints import missing_keys, pool_configs, rpc_endpoints, shown_keys
-from trace_platform.app.settings import Settings, load_settings
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.named_secrets import NamedSecrets
+from trace_platform.app.instance.open_instance import Instance
+from trace_platform.app.instance.rotatable_secret import RotatableSecret
+from trace_platform.app.instance.rpc_endpoints import (
+    missing_keys,
+    pool_configs,
+    rpc_endpoints,
+    shown_keys,
+)
+from trace_platform.app.instance.settings import Settings, load_settings
+from trace_platform.app.supervise.lite_stack import lite_stages
+from trace_platform.app.supervise.process import Keeper
 from trace_platform.domain.errors import DispatcherUnreachable, InvalidConfig
 from trace_platform.rpc.config import PoolConfig, ProviderConfig
 from trace_platform.rpc.key_claims import DispatcherClient

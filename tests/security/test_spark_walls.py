@@ -40,18 +40,18 @@ from tests.support.spark_stranger import (
     to_endpoint,
 )
 from tests.support.tiny_chain import CHAIN_ID, TinyChain
-from trace_platform.app.home import Home
-from trace_platform.app.rpc_endpoints import rpc_endpoints
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.rpc_endpoints import rpc_endpoints
+from trace_platform.app.instance.settings import SparkSettings, load_settings
 from trace_platform.app.security import as_stranger
-from trace_platform.app.settings import SparkSettings, load_settings
 from trace_platform.data.database import DataDatabase
 from trace_platform.data.hot_reader import snapshot
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig, SparkUnreachable, Unavailable
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.drivers.secret_file import SecretFile
-from trace_platform.operators.cryo_ingest import Config, CryoIngest
-from trace_platform.operators.postgres.hot_frames import read_hot
+from trace_platform.operators.ingest.cryo_ingest import Config, CryoIngest
+from trace_platform.operators.io.postgres.hot_frames import read_hot
 from trace_platform.operators.spark.check_conf import IN_FILES
 from trace_platform.operators.spark.private_folder import make_socket_folder
 from trace_platform.operators.spark.session import SparkRuntime

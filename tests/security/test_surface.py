@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.stack import Stack, trace, wait_for
-from trace_platform.app.status import instance_status
+from trace_platform.app.supervise.status import instance_status
 
 pytestmark = pytest.mark.stack
 

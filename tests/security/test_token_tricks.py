@@ -18,7 +18,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, KeySet
 
 from trace_platform.domain.errors import Unauthenticated
-from trace_platform.wire.task_token import AUDIENCE, ISSUER, MAX_TOKEN_CHARS, TokenVerifier
+from trace_platform.drivers.task_token import AUDIENCE, ISSUER, MAX_TOKEN_CHARS, TokenVerifier
 
 # Of the clock that the verifier gets: names of tests are the same in every process.
 NOW = 1_800_000_000

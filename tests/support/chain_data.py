@@ -6,8 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from tests.support.control_plane import DAG, ControlPlane, range_event, stage
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.claim_task import claim_tasks
+from trace_platform.dispatcher.tasks.claim_task import claim_tasks
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
 from trace_platform.wire.task import Claimed
 
 # The ingest job makes other data.

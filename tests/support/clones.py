@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
-from trace_platform.app import databases
+from trace_platform.app.instance import databases
 
 if TYPE_CHECKING:
     from tests.conftest import PostgresServer

@@ -20,8 +20,8 @@ from trace_platform.devchain.methods import METHODS
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
-from trace_platform.operators.cryo_ingest import Config, Part, write_part
 from trace_platform.operators.evm.schema import TABLES
+from trace_platform.operators.ingest.cryo_ingest import Config, Part, write_part
 from trace_platform.operators.staging import seal_output
 from trace_platform.wire.task import OutputCommit, TaskInput, TaskOutput
 

@@ -12,16 +12,16 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import dict_row
 
-from trace_platform.dispatcher.claim_task import Grants, claim_task
-from trace_platform.dispatcher.complete_task import complete_task
-from trace_platform.dispatcher.deploy_dag import deploy_dag
 from trace_platform.dispatcher.dispatcher import Dispatcher, Secrets
-from trace_platform.dispatcher.heartbeat import heartbeat
+from trace_platform.dispatcher.events.publish_outbox import Publishing, publish_outbox
 from trace_platform.dispatcher.loops import Wake
-from trace_platform.dispatcher.publish_outbox import Publishing, publish_outbox
-from trace_platform.dispatcher.task_tokens import TaskTokens
-from trace_platform.dispatcher.trigger_source import trigger_source
-from trace_platform.dispatcher.trust import trusted_by
+from trace_platform.dispatcher.sources.trigger_source import trigger_source
+from trace_platform.dispatcher.tasks.claim_task import Grants, claim_task
+from trace_platform.dispatcher.tasks.complete_task import complete_task
+from trace_platform.dispatcher.tasks.heartbeat import heartbeat
+from trace_platform.dispatcher.tasks.task_tokens import TaskTokens
+from trace_platform.dispatcher.tasks.trust import trusted_by
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
 from trace_platform.domain.errors import TraceError
 from trace_platform.domain.own_code import Code, Files
 from trace_platform.domain.runtimes import Runtimes

@@ -24,8 +24,12 @@ from tests.support.deploy_reader import is_settled
 from tests.support.engine_stack import EngineProcess, _without_login
 from tests.support.killable_stack import KillableDispatcher, KillableEngine
 from tests.support.stack import wait_for
-from trace_platform.app.home import Home
-from trace_platform.dispatcher.collect_garbage import Collecting, collect_after, sweep_attempts
+from trace_platform.app.instance.home import Home
+from trace_platform.dispatcher.storage.collect_garbage import (
+    Collecting,
+    collect_after,
+    sweep_attempts,
+)
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.wire.manifest import MANIFEST_NAME, SUCCESS_NAME, Manifest, seal

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from trace_platform.app import databases
-from trace_platform.app.home import Home
-from trace_platform.app.instance import open_instance
-from trace_platform.app.settings import Settings
+from trace_platform.app.instance import databases
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import open_instance
+from trace_platform.app.instance.settings import Settings
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
 
 # Outlives a test run that is killed, and takes the server down with it.

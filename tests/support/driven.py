@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.support.control_plane import ControlPlane
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.emit_events import emit_events
-from trace_platform.dispatcher.invoke_task import Calls, Invoking
-from trace_platform.dispatcher.reap_leases import reap_leases
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.run_direct import Direct, run_direct
+from trace_platform.dispatcher.events.emit_events import emit_events
+from trace_platform.dispatcher.tasks.invoke_task import Calls, Invoking
+from trace_platform.dispatcher.tasks.reap_leases import reap_leases
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.tasks.run_direct import Direct, run_direct
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
 from trace_platform.domain.runtimes import DEFAULT_RUNTIMES, Runtime, Runtimes
 from trace_platform.drivers.invoker import Invoker
 from trace_platform.wire.control import EmitRequest

@@ -27,7 +27,7 @@ if __name__ == "__main__":
         shift_wall_clock(float(sys.argv[3]))
 
     from trace_platform.app import processes
-    from trace_platform.app.home import Home
+    from trace_platform.app.instance.home import Home
     from trace_platform.operators import registry
 
     registry.OPERATORS["witness"] = "tests.support.witness_operator.Witness"

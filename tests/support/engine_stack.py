@@ -25,10 +25,10 @@ from psycopg.rows import dict_row
 
 from tests.support.stack import wait_for
 from tests.support.witness_operator import Start, open_gate, read_starts
-from trace_platform.app.home import Home
-from trace_platform.app.instance import open_instance
-from trace_platform.app.ready import is_ready
-from trace_platform.app.settings import load_settings
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import open_instance
+from trace_platform.app.instance.settings import load_settings
+from trace_platform.app.supervise.ready import is_ready
 from trace_platform.drivers.lite.certificates import Certificates, ensure_certificates
 
 _REPOSITORY = Path(__file__).parents[2]

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.support.stack import Stack, wait_for
-from trace_platform.app import databases, dataset_client
-from trace_platform.app.instance import open_instance
-from trace_platform.app.settings import load_settings
+from trace_platform.app.api_client import dataset_client
+from trace_platform.app.instance import databases
+from trace_platform.app.instance.open_instance import open_instance
+from trace_platform.app.instance.settings import load_settings
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.operators.evm.fetch import RangeFetcher

@@ -22,10 +22,10 @@ from trace_platform.domain.errors import StaleFence
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.drivers.secret_file import SecretFile
-from trace_platform.operators.block_follower import BlockFollower, Config, following
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.evm.fetch import RangeFetcher
 from trace_platform.operators.evm.rpc import RpcClient
+from trace_platform.operators.follow.block_follower import BlockFollower, Config, following
 from trace_platform.operators.follow.following import Following
 from trace_platform.wire.task import DatasetEvent, Invalidation, OutputCommit, TaskOutput
 

@@ -14,7 +14,7 @@ from tests.support.lineage_operator import Config
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import BadInput
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
-from trace_platform.operators.parquet_file import WrittenFile
+from trace_platform.operators.io.parquet_file import WrittenFile
 from trace_platform.operators.staging import seal_output
 
 

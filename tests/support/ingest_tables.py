@@ -9,7 +9,7 @@ import pyarrow as pa
 from tests.support.operator_task import operator_task
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.operators.contract import TaskContext
-from trace_platform.operators.cryo_ingest import Config
+from trace_platform.operators.ingest.cryo_ingest import Config
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Ingest

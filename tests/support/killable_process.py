@@ -129,8 +129,9 @@ def _prepare(home: Path) -> None:
     steps.patch_queries()
     steps.patch_transactions()
 
-    from trace_platform.dispatcher import batches, run_loops
+    from trace_platform.dispatcher import run_loops
     from trace_platform.dispatcher.api import dags
+    from trace_platform.dispatcher.tasks import batches
     from trace_platform.drivers import http_invoker  # noqa: F401
     from trace_platform.drivers.lite import pem_signer, pgqueue  # noqa: F401
     from trace_platform.operators import registry
@@ -164,7 +165,7 @@ def _child(home: Path) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     from trace_platform.app import processes
-    from trace_platform.app.home import Home
+    from trace_platform.app.instance.home import Home
 
     code = 1
     try:

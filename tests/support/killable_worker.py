@@ -21,11 +21,11 @@ from tests.support.crash_points import (
 
 
 def _prepare(home: Path) -> None:
-    from trace_platform.app import rpc_endpoints
+    from trace_platform.app.instance import rpc_endpoints
     from trace_platform.data.hot_tables import HotWriter
     from trace_platform.drivers.lite import local_store
     from trace_platform.drivers.rpc_endpoint import RpcEndpoint
-    from trace_platform.operators import cryo_ingest, registry  # noqa: F401
+    from trace_platform.operators import registry
     from trace_platform.worker import dispatcher_client, serve  # noqa: F401
 
     def store(root: str) -> CrashingStore:
@@ -50,7 +50,7 @@ def _child(home: Path) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     from trace_platform.app import processes
-    from trace_platform.app.home import Home
+    from trace_platform.app.instance.home import Home
 
     code = 1
     try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trace_platform.app.home import Home
-from trace_platform.app.instance import open_instance
-from trace_platform.app.settings import Settings
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import open_instance
+from trace_platform.app.instance.settings import Settings
 
 
 def own_port(folder: Path) -> int:

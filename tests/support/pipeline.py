@@ -11,12 +11,12 @@ import yaml
 
 from tests.support.control_plane import ControlPlane
 from tests.support.lineage_operator import Lineage, revisions
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.claim_task import claim_tasks
-from trace_platform.dispatcher.complete_task import complete_task
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.resolve_datasets import resolve_datasets
+from trace_platform.dispatcher.datasets.resolve_datasets import resolve_datasets
+from trace_platform.dispatcher.tasks.claim_task import claim_tasks
+from trace_platform.dispatcher.tasks.complete_task import complete_task
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
 from trace_platform.domain.errors import CommitOvertaken, TraceError
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.contract import TaskContext

@@ -20,10 +20,10 @@ from tests.support.control_plane import HOOK_SECRET, SECRETS, ControlPlane, stag
 from tests.support.query_service import QueryProcess, user_client
 from tests.support.served_dispatcher import ServedDispatcher
 from tests.support.staged_rows import stage_rows
-from trace_platform.app.home import Home
-from trace_platform.app.instance import open_instance
-from trace_platform.app.query_users import QueryUsers
-from trace_platform.app.settings import load_settings
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import open_instance
+from trace_platform.app.instance.query_users import QueryUsers
+from trace_platform.app.instance.settings import load_settings
 from trace_platform.domain.webhook_signature import sign, signing_key
 from trace_platform.drivers.lite.certificates import ensure_certificates
 from trace_platform.wire.task import Claimed

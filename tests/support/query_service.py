@@ -22,13 +22,13 @@ from typing import Any
 import duckdb
 import httpx
 
-from trace_platform.app.home import Home
-from trace_platform.app.instance import Instance, open_instance
-from trace_platform.app.ready import is_ready
-from trace_platform.app.settings import load_settings
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import Instance, open_instance
+from trace_platform.app.instance.settings import load_settings
+from trace_platform.app.supervise.ready import is_ready
 from trace_platform.domain.errors import TraceError, UnknownDataset
 from trace_platform.drivers.lite.certificates import ensure_certificates
-from trace_platform.wire.problem import problem
+from trace_platform.drivers.problem import problem
 from trace_platform.wire.query import (
     DatasetRef,
     QueryColumn,

@@ -15,11 +15,11 @@ from uuid import UUID, uuid4
 
 import pyarrow as pa
 
-from trace_platform.app.home import Home
-from trace_platform.app.ready import mark_ready
+from trace_platform.app.instance.home import Home
+from trace_platform.app.supervise.ready import mark_ready
 from trace_platform.domain.errors import TraceError
 from trace_platform.drivers.lite.certificates import ensure_certificates
-from trace_platform.wire.problem import problem
+from trace_platform.drivers.problem import problem
 
 VERSION = UUID("0a1b2c3d-0000-7000-8000-000000000000")
 

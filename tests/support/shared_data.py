@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trace_platform.app import databases
+from trace_platform.app.instance import databases
 
 if TYPE_CHECKING:
     from tests.conftest import PostgresServer

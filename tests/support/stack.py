@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 import psutil
 
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
-from trace_platform.app.query_client import run_query
+from trace_platform.app.api_client import control_client
+from trace_platform.app.api_client.query_client import run_query
+from trace_platform.app.instance.home import Home
 from trace_platform.domain.errors import TraceError
 
 T = TypeVar("T")

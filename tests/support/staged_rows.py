@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.object_store import ObjectStore
-from trace_platform.operators.parquet_file import WrittenFile
+from trace_platform.operators.io.parquet_file import WrittenFile
 from trace_platform.operators.staging import seal_output
 from trace_platform.wire.task import Claimed, OutputCommit
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
-from trace_platform.operators.parquet_file import WrittenFile
+from trace_platform.operators.io.parquet_file import WrittenFile
 from trace_platform.operators.staging import seal_output
 from trace_platform.wire.task import DatasetEvent, OutputCommit
 

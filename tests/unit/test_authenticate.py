@@ -11,9 +11,9 @@ import pytest
 from fastapi import FastAPI, Request
 
 from trace_platform.domain.errors import SetupError, Unauthenticated
+from trace_platform.drivers import problem
 from trace_platform.drivers.authenticate import CALLER, OPEN, Guard, capability, guard_routes
-from trace_platform.query.api import create_app
-from trace_platform.wire import problem
+from trace_platform.query.service.api import create_app
 
 
 async def answered(body: dict[str, Any], caller: str = CALLER) -> dict[str, Any]:

@@ -27,11 +27,11 @@ from trace_platform.domain.errors import (
     Unavailable,
     WrongChain,
 )
-from trace_platform.operators.block_follower import Config, following
 from trace_platform.operators.evm import fetch
 from trace_platform.operators.evm.schema import TABLES
 from trace_platform.operators.follow import spool
 from trace_platform.operators.follow.alongside import Drained
+from trace_platform.operators.follow.block_follower import Config, following
 from trace_platform.operators.follow.chain import Chain
 
 
@@ -808,7 +808,7 @@ def test_events_wait_for_the_threshold(world: World) -> None:
 
 
 def test_an_event_waits_no_longer_than_it_may(world: World) -> None:
-    job = world.job(emit_every_blocks=100, emit_max_seconds=0.001)
+    job = world.job(emit_every_blocks=100, emit_max_seconds=1e-9)
     with job.steps() as follower:
         follower.turn()
         follower.turn()

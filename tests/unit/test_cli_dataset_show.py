@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from trace_platform.app import dataset_client
+from trace_platform.app.api_client import dataset_client
 from trace_platform.cli.datasets import show
 from trace_platform.wire.dataset import DatasetDetail
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from trace_platform.app import control_client
+from trace_platform.app.api_client import control_client
 from trace_platform.cli.deploy import deploy
 from trace_platform.cli.deploys import deploys
 from trace_platform.cli.plan import plan

@@ -14,14 +14,15 @@ import pytest
 from typer.testing import CliRunner
 
 import trace_platform.cli as cli
-from trace_platform.app import control, doctor
-from trace_platform.app.control_client import read_dag_file
-from trace_platform.app.home import Home
-from trace_platform.app.process import Progress
-from trace_platform.app.process_record import ProcessRecord, start_ticks, write_record
-from trace_platform.app.ready import mark_ready
-from trace_platform.app.settings import Settings, load_settings
-from trace_platform.app.supervisor import HomeLock
+from trace_platform.app import doctor
+from trace_platform.app.api_client.control_client import read_dag_file
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.settings import Settings, load_settings
+from trace_platform.app.supervise import control
+from trace_platform.app.supervise.process import Progress
+from trace_platform.app.supervise.process_record import ProcessRecord, start_ticks, write_record
+from trace_platform.app.supervise.ready import mark_ready
+from trace_platform.app.supervise.supervisor import HomeLock
 from trace_platform.cli.deploy import progress_words
 from trace_platform.cli.follow import goes_on
 from trace_platform.cli.signals import stop_on_signals

@@ -12,8 +12,8 @@ from uuid import uuid4
 import pytest
 from rich.console import Console
 
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli import follow as followed
 from trace_platform.domain.errors import TaskFailed
 from trace_platform.wire.control import DagStatus, JobStatus, TaskList, TaskStatus

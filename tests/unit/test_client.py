@@ -35,7 +35,7 @@ from tests.support.scripted_query_api import (
     rows_reply,
     scripted_api,
 )
-from trace_platform.app.query_client import ask_rows, connect, pages, whole
+from trace_platform.app.api_client.query_client import ask_rows, connect, pages, whole
 from trace_platform.cli import app
 from trace_platform.client import Client
 from trace_platform.client.whole_file import whole_file

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from trace_platform.dispatcher.coalesce import Coalesced
+from trace_platform.dispatcher.tasks.coalesce import Coalesced
 from trace_platform.domain.errors import BadInput, TraceError, Unavailable
 
 pytestmark = pytest.mark.anyio

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trace_platform.dispatcher.check_dag import check_dag
-from trace_platform.domain.runtimes import DEFAULT_RUNTIMES, Runtime, Runtimes
-from trace_platform.wire.dag import (
+from trace_platform.dag.check.check_dag import check_dag
+from trace_platform.dag.model.dag import (
     AlwaysOnSource,
     Column,
     CronSource,
@@ -14,7 +13,8 @@ from trace_platform.wire.dag import (
     JobOutputRef,
     WebhookSource,
 )
-from trace_platform.wire.dag_yaml import DagErrors
+from trace_platform.dag.read.dag_yaml import DagErrors
+from trace_platform.domain.runtimes import DEFAULT_RUNTIMES, Runtime, Runtimes
 
 OWN = Runtimes((*DEFAULT_RUNTIMES, Runtime("ecs_own", queue="ecs_own")))
 HASH = "sha256:" + "0123456789abcdef" * 4

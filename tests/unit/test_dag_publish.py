@@ -8,9 +8,9 @@ import pytest
 
 import trace_platform
 from trace_platform.app.code_beside import code_beside
-from trace_platform.dispatcher.check_dag import check_dag, check_file
+from trace_platform.dag.check.check_dag import check_dag, check_file
+from trace_platform.dag.read.dag_yaml import DagErrors
 from trace_platform.domain.runtimes import Runtimes, starting_point
-from trace_platform.wire.dag_yaml import DagErrors
 
 OWN = Runtimes([*Runtimes.default(), starting_point("ecs_own")])
 

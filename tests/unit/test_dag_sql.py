@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import trace_platform.examples
-from trace_platform.dispatcher.check_dag import NOTHING_KNOWN, check_file
-from trace_platform.dispatcher.check_dag_sql import Known
-from trace_platform.dispatcher.query_columns import query_columns
+from trace_platform.dag.check.check_dag import NOTHING_KNOWN, check_file
+from trace_platform.dag.check.statements import Known
+from trace_platform.dag.read.dag_yaml import DagErrors
 from trace_platform.operators.evm.schema import TABLES
 from trace_platform.operators.staging import manifest_columns
 from trace_platform.sql.relations import Column
-from trace_platform.wire.dag_yaml import DagErrors
+from trace_platform.wire.query_columns import query_columns
 
 EXAMPLES = Path(trace_platform.examples.__path__[0])
 CHAIN = {"chain_id": 1, "rpc_pool": "mainnet"}

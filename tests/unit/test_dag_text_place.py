@@ -7,8 +7,8 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from trace_platform.wire.dag_errors import DagErrors
-from trace_platform.wire.dag_load import load
+from trace_platform.dag.read.errors import DagErrors
+from trace_platform.dag.read.load import load
 
 MARK = "MARK"
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from trace_platform.dispatcher.check_dag import check_dag
-from trace_platform.dispatcher.deploy_dag import _job_row
+from trace_platform.dag.check.check_dag import check_dag
+from trace_platform.dag.model.dag import Dag, JobOutputRef
+from trace_platform.dag.model.fingerprint import fingerprints
+from trace_platform.dag.read.dag_yaml import DagError, DagErrors, invalid_dag
+from trace_platform.dag.read.load import load
+from trace_platform.dispatcher.versions.deploy_dag import _job_row
 from trace_platform.domain.runtimes import DEFAULT_RUNTIMES, Runtime, Runtimes
-from trace_platform.wire.dag import Dag, JobOutputRef
-from trace_platform.wire.dag_load import load
-from trace_platform.wire.dag_yaml import DagError, DagErrors, invalid_dag
-from trace_platform.wire.fingerprint import fingerprints
 
 DAG = """
 name: chain

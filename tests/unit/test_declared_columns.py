@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from trace_platform.wire.dag_publish import PLAIN_TYPES
-from trace_platform.wire.declared_columns import fits, fits_table, misfits
+from trace_platform.dag.model.declared_columns import fits, fits_table, misfits
+from trace_platform.dag.model.publish import PLAIN_TYPES
 from trace_platform.wire.manifest import ManifestColumn
 
 # Each declared type with all that it is, among these.

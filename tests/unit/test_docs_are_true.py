@@ -24,20 +24,20 @@ from bench.__main__ import ENTRIES
 from bench.harness import MEASUREMENTS
 from tests.support.documents import DOCUMENTS, ROOT, Document, Row, Said
 from trace_platform import cli
-from trace_platform.app.databases import DATA, STATE
-from trace_platform.app.settings import WITH_PORT, Settings
+from trace_platform.app.instance.databases import DATA, STATE
+from trace_platform.app.instance.settings import WITH_PORT, Settings
+from trace_platform.dag.event_operators import registry as event_operators
 from trace_platform.dispatcher.api.create_app import create_app as dispatcher_app
-from trace_platform.dispatcher.metrics import Metrics as DispatcherMetrics
-from trace_platform.dispatcher.operators import registry as event_operators
+from trace_platform.dispatcher.health.metrics import Metrics as DispatcherMetrics
 from trace_platform.domain import errors
 from trace_platform.domain.runtimes import starting_point
+from trace_platform.drivers.problem import status_of
 from trace_platform.operators import registry as operators
-from trace_platform.query.api import create_app as query_app
-from trace_platform.query.metrics import Metrics as QueryMetrics
+from trace_platform.query.service.api import create_app as query_app
+from trace_platform.query.service.metrics import Metrics as QueryMetrics
 from trace_platform.rpc.api import create_app as rpc_app
 from trace_platform.rpc.metrics import Metrics as RpcMetrics
 from trace_platform.wire.control import HealthRule, Reason
-from trace_platform.wire.problem import status_of
 
 each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: each.name)
 

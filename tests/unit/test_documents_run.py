@@ -15,7 +15,7 @@ from tests.support.documents_shell import Shell
 from tests.support.documents_shown import fits
 from tests.support.documents_standins import Standins
 from tests.support.documents_steps import commands
-from trace_platform.dispatcher.check_dag import check_dag
+from trace_platform.dag.check.check_dag import check_dag
 
 
 def test_a_comment_above_a_block_says_why_it_is_not_run(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from trace_platform.dispatcher.check_dag import check_dag
-from trace_platform.dispatcher.find_change import Change, find_change, publish_metadata
-from trace_platform.wire.dag import Dag
-from trace_platform.wire.fingerprint import definition_hash, fingerprints
+from trace_platform.dag.check.check_dag import check_dag
+from trace_platform.dag.model.dag import Dag
+from trace_platform.dag.model.fingerprint import definition_hash, fingerprints
+from trace_platform.dispatcher.versions.find_change import Change, find_change, publish_metadata
 
 SOURCE: dict[str, Any] = {"name": "source", "activation": "source", "source": {"kind": "manual"}}
 DIFFERENT = "which does not change its data"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from trace_platform.dispatcher.check_dag import check_dag
-from trace_platform.wire.dag import Dag
-from trace_platform.wire.fingerprint import OPERATIONAL, fingerprints, meaning
+from trace_platform.dag.check.check_dag import check_dag
+from trace_platform.dag.model.dag import Dag
+from trace_platform.dag.model.fingerprint import OPERATIONAL, fingerprints, meaning
 
 SOURCE: dict[str, Any] = {
     "name": "source",

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_platform.data.columns import Column
-from trace_platform.query.hot_filters import conditions
-from trace_platform.query.messages import Filter
+from trace_platform.query.protocol.messages import Filter
+from trace_platform.query.service.hot_filters import conditions
 
 TYPES = ["bigint", "bytea", "text", "double precision", "boolean", "numeric"]
 COLUMNS = [Column(name=f"c{n}", type=kind, nullable=True) for n, kind in enumerate(TYPES)]

@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from trace_platform.app import instance
-from trace_platform.app.home import Home
-from trace_platform.app.instance import FIRST_PORT, check_port, open_instance, read_ports
-from trace_platform.app.settings import WITH_PORT, Settings
+from trace_platform.app.instance import open_instance as instance
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import (
+    FIRST_PORT,
+    check_port,
+    open_instance,
+    read_ports,
+)
+from trace_platform.app.instance.settings import WITH_PORT, Settings
 from trace_platform.domain.errors import PortInUse, SetupError
 
 

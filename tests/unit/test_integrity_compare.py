@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_platform.domain.errors import InvalidConfig
-from trace_platform.operators.integrity.compare import Difference, differences
+from trace_platform.operators.checks.integrity.compare import Difference, differences
 
 KEY = ("block_number", "log_index")
 SCHEMA = pa.schema(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.operators.integrity.scan import Scan, scan, unequal_counts
+from trace_platform.operators.checks.integrity.scan import Scan, scan, unequal_counts
 
 BLOCKS = BlockRange(10, 19)
 

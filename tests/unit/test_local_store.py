@@ -10,7 +10,7 @@ import pytest
 
 from trace_platform.domain.errors import Unavailable
 from trace_platform.drivers.lite.local_store import LocalStore
-from trace_platform.operators.parquet_file import ParquetFile
+from trace_platform.operators.io.parquet_file import ParquetFile
 
 PREFIX = "s3://data/blocks/1/task/attempt/"
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner
 
-from trace_platform.app import control_client
+from trace_platform.app.api_client import control_client
 from trace_platform.cli import app
 from trace_platform.wire.control import TaskLog
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from trace_platform.app.home import Home
-from trace_platform.app.instance import Instance
-from trace_platform.app.lite_stack import lite_stages
-from trace_platform.app.named_secrets import NamedSecrets
-from trace_platform.app.process import Keeper
-from trace_platform.app.settings import Settings
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.named_secrets import NamedSecrets
+from trace_platform.app.instance.open_instance import Instance
+from trace_platform.app.instance.settings import Settings
+from trace_platform.app.supervise.lite_stack import lite_stages
+from trace_platform.app.supervise.process import Keeper
 from trace_platform.cli.secrets import secrets as commands
 from trace_platform.domain.errors import BadInput, NotFound, SetupError
 

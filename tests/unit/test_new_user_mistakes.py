@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from trace_platform.dispatcher.check_dag import check_dag
-from trace_platform.wire.dag_yaml import DagErrors
+from trace_platform.dag.check.check_dag import check_dag
+from trace_platform.dag.read.dag_yaml import DagErrors
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "new_user_mistakes.md"
 _MISTAKE = re.compile(

@@ -15,14 +15,14 @@ from typing import Any
 import httpx
 import pytest
 
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
-from trace_platform.app.ready import mark_ready
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
+from trace_platform.app.supervise.ready import mark_ready
 from trace_platform.client import Client
 from trace_platform.domain.errors import BadInput, StaleFence, TraceError, Unavailable
 from trace_platform.drivers.lite.certificates import ensure_certificates
 from trace_platform.drivers.query_endpoint import QueryEndpoint
-from trace_platform.query.dispatcher_client import DispatcherClient as OfQuery
+from trace_platform.query.service.dispatcher_client import DispatcherClient as OfQuery
 from trace_platform.rpc.key_claims import DispatcherClient as OfRpc
 from trace_platform.scheduler.dispatcher_client import DispatcherClient as OfScheduler
 from trace_platform.wire.refusal import DISPATCHER

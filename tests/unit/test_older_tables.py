@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trace_platform.operators.evm.schema import LATER, SINCE, TABLES
-from trace_platform.operators.parquet_compact import _has_columns
+from trace_platform.operators.ingest.parquet_compact import _has_columns
 from trace_platform.operators.staging import manifest_columns
 from trace_platform.wire.merge_columns import merge_columns
 

@@ -15,15 +15,16 @@ from uuid import uuid4
 import pytest
 
 from tests.support.operator_task import operator_task
-from trace_platform.dispatcher.check_dag import check_dag
-from trace_platform.dispatcher.operators import registry as in_process
+from trace_platform.dag.check.check_dag import check_dag
+from trace_platform.dag.event_operators import registry as in_process
+from trace_platform.dag.read.dag_yaml import DagErrors
+from trace_platform.dispatcher.operators import registry as running
 from trace_platform.dispatcher.operators.contract import Woken
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.operators import accepts, registry
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
-from trace_platform.wire.dag_yaml import DagErrors
 from trace_platform.wire.task import JobRef, TaskInput
 
 CHAIN = {"chain_id": 1, "rpc_pool": "mainnet"}
@@ -221,7 +222,7 @@ def _run(row: str, inputs: tuple[TaskInput, ...], store: Path) -> None:
 
 
 def _run_in_dispatcher(row: str, inputs: tuple[TaskInput, ...]) -> None:
-    operator = in_process.load(operator_of(row))
+    operator = running.load(operator_of(row))
     task = Woken(
         task_id=uuid4(),
         job_id=uuid4(),

@@ -15,8 +15,8 @@ from tests.support.tiny_chain import CHAIN_ID, TinyChain, digest
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import NodeContradictsItself
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
+from trace_platform.operators.checks.integrity.chain import Chain, Rows
 from trace_platform.operators.evm_header.proofs import Proofs
-from trace_platform.operators.integrity.chain import Chain, Rows
 
 BOTH = BlockRange(0, 1)
 ALL = (

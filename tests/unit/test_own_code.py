@@ -17,7 +17,9 @@ from typer.testing import CliRunner
 
 from trace_platform.app.code_beside import code_beside
 from trace_platform.cli import app
-from trace_platform.dispatcher.check_dag import check_dag
+from trace_platform.dag.check.check_dag import check_dag
+from trace_platform.dag.model.fingerprint import fingerprints
+from trace_platform.dag.read.dag_yaml import DagErrors
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.own_code import (
     MAX_BYTES,
@@ -31,8 +33,6 @@ from trace_platform.domain.own_code import (
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.operators.own import inspect, installed
 from trace_platform.operators.own.load_code import CodeLoader
-from trace_platform.wire.dag_yaml import DagErrors
-from trace_platform.wire.fingerprint import fingerprints
 
 DAG = """
 name: own

@@ -13,8 +13,8 @@ import pytest
 
 from trace_platform.domain.errors import DiskFull
 from trace_platform.drivers.lite.local_store import LocalStore
-from trace_platform.operators import parquet_file
-from trace_platform.operators.parquet_file import ParquetFile, WrittenFile
+from trace_platform.operators.io import parquet_file
+from trace_platform.operators.io.parquet_file import ParquetFile, WrittenFile
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("data", pa.binary())])
 PREFIX = "s3://data/out/"

@@ -16,11 +16,11 @@ import pytest
 
 from trace_platform.domain.errors import UnsupportedType
 from trace_platform.drivers.lite.local_store import LocalStore
-from trace_platform.drivers.parquet_writer import open_writer
-from trace_platform.operators.parquet_file import ParquetFile
-from trace_platform.query.engine import open_database
-from trace_platform.query.messages import Limits, Run
-from trace_platform.query.results import send_result
+from trace_platform.operators.io.parquet_file import ParquetFile
+from trace_platform.query.child.engine import open_database
+from trace_platform.query.child.results import send_result
+from trace_platform.query.protocol.messages import Limits, Run
+from trace_platform.wire.parquet_writer import open_writer
 
 Write = Callable[[pa.Table, Path], Path]
 

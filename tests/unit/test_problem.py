@@ -9,7 +9,7 @@ import httpx
 from fastapi import FastAPI
 from pydantic import BaseModel, Field, model_validator
 
-from trace_platform.wire import problem
+from trace_platform.drivers import problem
 
 
 class Body(BaseModel):

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from trace_platform.domain.errors import TooManyQueries
-from trace_platform.query.admission import Admission
+from trace_platform.query.service.admission import Admission
 
 
 class Crowd:

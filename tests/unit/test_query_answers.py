@@ -25,15 +25,15 @@ from trace_platform.domain.errors import (
     Unavailable,
 )
 from trace_platform.drivers.lite.local_store import LocalStore
-from trace_platform.query import api
-from trace_platform.query import exports as export_files
-from trace_platform.query import spool as spools
-from trace_platform.query.answering import Answering
-from trace_platform.query.callers import Allowance, User
-from trace_platform.query.exports import Exports
-from trace_platform.query.pages import Pages
-from trace_platform.query.running import Running
-from trace_platform.query.spool import Spool
+from trace_platform.query.service import api
+from trace_platform.query.service import exports as export_files
+from trace_platform.query.service import spool as spools
+from trace_platform.query.service.answering import Answering
+from trace_platform.query.service.callers import Allowance, User
+from trace_platform.query.service.exports import Exports
+from trace_platform.query.service.pages import Pages
+from trace_platform.query.service.running import Running
+from trace_platform.query.service.spool import Spool
 from trace_platform.wire.query import QueryFacts
 
 ID, OTHER = UUID(int=1), UUID(int=2)

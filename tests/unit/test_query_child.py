@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trace_platform.query.messages import (
+from trace_platform.query.protocol.messages import (
     CHUNK,
     HEADER_BYTES,
     Check,
@@ -57,7 +57,7 @@ class Child:
                 sys.executable,
                 "-I",
                 "-m",
-                "trace_platform.query.child",
+                "trace_platform.query.child.main",
                 msgspec.json.encode(setup).decode(),
             ],
             stdin=subprocess.PIPE,
@@ -240,7 +240,7 @@ def test_rows_that_do_not_fit_memory_go_to_the_scratch_folder(tmp_path: Path) ->
 def test_a_child_is_confined_before_its_libraries_start_threads() -> None:
     """Landlock and capabilities belong to a thread."""
     told = (
-        "import os, sys, trace_platform.query.child;"
+        "import os, sys, trace_platform.query.child.main;"
         "print(len(os.listdir('/proc/self/task')), {'duckdb', 'pyarrow', 'numpy'} & {*sys.modules})"
     )
     found = subprocess.run([sys.executable, "-c", told], capture_output=True, check=True, text=True)

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trace_platform.dispatcher.query_columns import query_columns
-from trace_platform.query.engine import Engine
-from trace_platform.query.explain import Explained
-from trace_platform.query.messages import Filter, Limits, Relation, Run, Scan
-from trace_platform.query.scan_plan import plan
+from trace_platform.query.child.engine import Engine
+from trace_platform.query.child.explain import Explained
+from trace_platform.query.child.scan_plan import plan
+from trace_platform.query.protocol.messages import Filter, Limits, Relation, Run, Scan
 from trace_platform.sql import gate
 from trace_platform.sql.relations import Column
 from trace_platform.wire.manifest import ManifestColumn
+from trace_platform.wire.query_columns import query_columns
 
 _TIMES = [
     *(pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")),

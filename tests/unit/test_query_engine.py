@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from trace_platform.domain.errors import InvalidConfig, InvalidQuery, QueryTooLarge, Unavailable
-from trace_platform.query.engine import Engine
-from trace_platform.query.messages import Done, Limits, Relation, Run
+from trace_platform.query.child.engine import Engine
+from trace_platform.query.protocol.messages import Done, Limits, Relation, Run
 from trace_platform.sql import gate
 from trace_platform.sql.gate import Statement
 from trace_platform.sql.pins import Edited

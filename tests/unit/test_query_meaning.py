@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from trace_platform.domain.errors import InvalidQuery, TraceError
-from trace_platform.query.desk import open_parser
-from trace_platform.query.engine import Engine
-from trace_platform.query.explain import Explained
-from trace_platform.query.hot_filters import conditions
-from trace_platform.query.messages import Limits, Relation, Run, Setup
-from trace_platform.query.scan_plan import plan
+from trace_platform.query.child.desk import open_parser
+from trace_platform.query.child.engine import Engine
+from trace_platform.query.child.explain import Explained
+from trace_platform.query.child.scan_plan import plan
+from trace_platform.query.protocol.messages import Limits, Relation, Run, Setup
+from trace_platform.query.service.hot_filters import conditions
 from trace_platform.sql import gate
 from trace_platform.sql.meaning import understood
 from trace_platform.sql.relations import Column

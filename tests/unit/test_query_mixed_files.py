@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from trace_platform.domain.errors import InvalidQuery
-from trace_platform.query.engine import Engine
-from trace_platform.query.messages import Limits, Relation, Run
+from trace_platform.query.child.engine import Engine
+from trace_platform.query.protocol.messages import Limits, Relation, Run
 from trace_platform.sql.gate import Statement, check
 from trace_platform.sql.relations import Column
 

@@ -16,13 +16,13 @@ from trace_platform.domain.errors import (
     RangeNotReady,
     UnknownDataset,
 )
-from trace_platform.query.callers import Allowance, Caller, User
-from trace_platform.query.dispatcher_client import DispatcherClient
-from trace_platform.query.resolve import Resolved, resolve
-from trace_platform.query.run_query import refuse_gap
+from trace_platform.drivers.task_token import GrantedDataset, TaskClaims
+from trace_platform.query.service.callers import Allowance, Caller, User
+from trace_platform.query.service.dispatcher_client import DispatcherClient
+from trace_platform.query.service.resolve import Resolved, resolve
+from trace_platform.query.service.run_query import refuse_gap
 from trace_platform.sql.relations import Reference
 from trace_platform.wire.query import DatasetRef, QueryColumn, ResolvedDataset
-from trace_platform.wire.task_token import GrantedDataset, TaskClaims
 
 ID = UUID(int=7)
 

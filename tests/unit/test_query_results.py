@@ -22,9 +22,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_platform.domain.errors import QueryTooLarge
-from trace_platform.query.engine import open_database
-from trace_platform.query.messages import CHUNK_BYTES, Done, Limits, Run
-from trace_platform.query.results import send_result, without_semicolon
+from trace_platform.query.child.engine import open_database
+from trace_platform.query.child.results import send_result, without_semicolon
+from trace_platform.query.protocol.messages import CHUNK_BYTES, Done, Limits, Run
 
 Format = Literal["json", "arrow", "csv", "parquet"]
 MAX_HUGEINT = 2**127 - 1

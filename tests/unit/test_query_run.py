@@ -14,11 +14,11 @@ from uuid import UUID
 import pytest
 
 from trace_platform.domain.errors import Unavailable
-from trace_platform.query import run_query as flow
-from trace_platform.query.callers import Allowance, User
-from trace_platform.query.resolve import Resolved
-from trace_platform.query.run_query import Readable, Sources, run_query
-from trace_platform.query.spool import Spool
+from trace_platform.query.service import run_query as flow
+from trace_platform.query.service.callers import Allowance, User
+from trace_platform.query.service.resolve import Resolved
+from trace_platform.query.service.run_query import Readable, Sources, run_query
+from trace_platform.query.service.spool import Spool
 from trace_platform.sql.relations import Reference
 from trace_platform.wire.query import QueryRequest, ResolvedDataset
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_platform.domain.errors import InvalidQuery
-from trace_platform.query.engine import lock, open_database
-from trace_platform.query.explain import Explained
-from trace_platform.query.messages import Filter, Limits, Relation, Scan
-from trace_platform.query.scan_plan import DISABLED_OPTIMIZERS, plan
+from trace_platform.query.child.engine import lock, open_database
+from trace_platform.query.child.explain import Explained
+from trace_platform.query.child.scan_plan import DISABLED_OPTIMIZERS, plan
+from trace_platform.query.protocol.messages import Filter, Limits, Relation, Scan
 from trace_platform.sql import gate
 from trace_platform.sql.relations import Column
 

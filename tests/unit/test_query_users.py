@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from trace_platform.app.home import Home
-from trace_platform.app.query_users import QueryUsers
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.query_users import QueryUsers
 from trace_platform.cli.users import users
 from trace_platform.domain.errors import BadInput, Conflict, NotFound, SetupError
-from trace_platform.query.callers import User
+from trace_platform.query.service.callers import User
 
 
 @pytest.fixture

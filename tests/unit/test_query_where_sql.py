@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trace_platform.domain.errors import InvalidConfig
-from trace_platform.query.where_sql import to_condition
+from trace_platform.query.protocol.where_sql import to_condition
 from trace_platform.wire.where import normalised, problems
 
 Row = dict[str, Any]

@@ -10,7 +10,7 @@ from tests.support.operator_task import operator_task
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.operators.contract import TaskContext
-from trace_platform.operators.range_splitter import MAX_EVENTS, Config, RangeSplitter
+from trace_platform.operators.ingest.range_splitter import MAX_EVENTS, Config, RangeSplitter
 
 
 def _run(blocks: BlockRange, chunk_blocks: int, tmp_path: Path) -> list[tuple[str, int, int]]:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from trace_platform.app.home import Home
-from trace_platform.app.rotatable_secret import RotatableSecret
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.rotatable_secret import RotatableSecret
 from trace_platform.cli.keys import keys
 from trace_platform.domain.errors import SetupError
 from trace_platform.drivers.lite.pem_signer import PemSigner

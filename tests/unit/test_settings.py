@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from trace_platform.app.home import Home
-from trace_platform.app.settings import Settings, load_settings
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.settings import Settings, load_settings
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.runtimes import DEFAULT_RUNTIMES, Runtime
 

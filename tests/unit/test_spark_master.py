@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from trace_platform.app.home import Home
-from trace_platform.app.settings import load_settings
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.settings import load_settings
 from trace_platform.domain.errors import InvalidConfig, SparkUnreachable
 from trace_platform.operators.spark.master import (
     address_towards,

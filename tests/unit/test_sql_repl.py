@@ -29,7 +29,7 @@ from tests.support.scripted_query_api import (
     scripted_api,
     stream_headers,
 )
-from trace_platform.app.query_client import connect
+from trace_platform.app.api_client.query_client import connect
 from trace_platform.cli import sql as command
 from trace_platform.cli.sql_complete import SqlCompleter
 from trace_platform.cli.sql_session import Session, ShownFormat

@@ -14,13 +14,13 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 
-from trace_platform.dispatcher.task_tokens import TaskTokens, refuse_others
+from trace_platform.dispatcher.tasks.task_tokens import TaskTokens, refuse_others
 from trace_platform.domain.errors import Forbidden, Unauthenticated, Unavailable
 from trace_platform.domain.fence import Fence
 from trace_platform.drivers.lite.pem_signer import PemSigner
+from trace_platform.drivers.task_token import AUDIENCE, ISSUER, TaskClaims, TokenVerifier
 from trace_platform.drivers.token_signer import MAX_TOKEN_AGE_S
 from trace_platform.wire.task import JobRef, TaskInput, TaskOutput, TaskPayload
-from trace_platform.wire.task_token import AUDIENCE, ISSUER, TaskClaims, TokenVerifier
 
 NOW = 1_790_000_000
 ORG = UUID(int=1)

@@ -13,7 +13,7 @@ import pytest
 from trace_platform.app.verify_dataset import verify_partition
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.lite.local_store import LocalStore
-from trace_platform.operators.parquet_file import ParquetFile
+from trace_platform.operators.io.parquet_file import ParquetFile
 from trace_platform.operators.staging import seal_output
 from trace_platform.wire.dataset import PartitionFiles
 from trace_platform.wire.manifest import Manifest

@@ -6,10 +6,10 @@ import os
 import stat
 from pathlib import Path
 
+from trace_platform.dag.read.dag_yaml import read_draft
+from trace_platform.dag.read.errors import DagErrors
 from trace_platform.domain.errors import BadInput, InvalidConfig
 from trace_platform.domain.own_code import MAX_BYTES, Code, imported_files, parse
-from trace_platform.wire.dag_errors import DagErrors
-from trace_platform.wire.dag_yaml import read_draft
 
 
 def code_beside(folder: Path | None, yaml: str) -> Code:

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from trace_platform.app.home import Home
-from trace_platform.app.instance import HOST, Instance
-from trace_platform.app.process import ProcessSpec, answers
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import HOST, Instance
+from trace_platform.app.supervise.process import ProcessSpec, answers
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.lite.private_file import alone_in, write_private
 from trace_platform.operators.evm.rpc import RpcClient

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import psycopg
 
-from trace_platform.app.close_home import open_places
-from trace_platform.app.home import Home
-from trace_platform.app.instance import is_free, known_ports, listener_of
-from trace_platform.app.served import read_served
-from trace_platform.app.service_client import get_soon
-from trace_platform.app.settings import Settings, load_settings
-from trace_platform.app.status import instance_status
-from trace_platform.app.supervisor import supervisor_pid
+from trace_platform.app.api_client.service_client import get_soon
+from trace_platform.app.instance.close_home import open_places
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import is_free, known_ports, listener_of
+from trace_platform.app.instance.settings import Settings, load_settings
+from trace_platform.app.supervise.served import read_served
+from trace_platform.app.supervise.status import instance_status
+from trace_platform.app.supervise.supervisor import supervisor_pid
 from trace_platform.domain.errors import TraceError
 from trace_platform.drivers.lite.embedded_postgres import binaries, choose_identity
 from trace_platform.drivers.secret_file import SecretFile
@@ -183,8 +183,8 @@ def _check_external(name: str, dsn: str) -> str:
 def check_rpc(home: Home, settings: Settings) -> Finding:
     """The pools by name; no node is asked. An instance that runs may have others than the settings
     that are seen from here: whoever started it gave it variables of their own."""
-    from trace_platform.app.named_secrets import NamedSecrets
-    from trace_platform.app.rpc_endpoints import missing_keys, pool_configs, shown_keys
+    from trace_platform.app.instance.named_secrets import NamedSecrets
+    from trace_platform.app.instance.rpc_endpoints import missing_keys, pool_configs, shown_keys
 
     secret = NamedSecrets(home).get
     pools = pool_configs(settings, secret)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from trace_platform.app.close_home import close_home, set_umask
-from trace_platform.app.databases import READ_ONLY, data_database, dsn
-from trace_platform.app.home import Home
-from trace_platform.app.instance import HOST, Instance, open_instance
-from trace_platform.app.log import configure_logging
-from trace_platform.app.named_secrets import NamedSecrets
-from trace_platform.app.rotatable_secret import RotatableSecret
-from trace_platform.app.served import served, tell_ready
-from trace_platform.app.settings import Settings, load_settings
+from trace_platform.app.instance.close_home import close_home, set_umask
+from trace_platform.app.instance.databases import READ_ONLY, data_database, dsn
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.named_secrets import NamedSecrets
+from trace_platform.app.instance.open_instance import HOST, Instance, open_instance
+from trace_platform.app.instance.rotatable_secret import RotatableSecret
+from trace_platform.app.instance.settings import Settings, load_settings
+from trace_platform.app.supervise.log import configure_logging
+from trace_platform.app.supervise.served import served, tell_ready
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.lite.certificates import ensure_certificates
 
@@ -88,10 +88,10 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
 def _query(home: Home, settings: Settings, instance: Instance) -> None:
     import uvloop
 
-    from trace_platform.app.query_users import QueryUsers
-    from trace_platform.query.callers import Allowance
-    from trace_platform.query.messages import Limits
-    from trace_platform.query.serve import Capacity, Places, serve
+    from trace_platform.app.instance.query_users import QueryUsers
+    from trace_platform.query.protocol.messages import Limits
+    from trace_platform.query.service.callers import Allowance
+    from trace_platform.query.service.serve import Capacity, Places, serve
 
     asked = settings.query
     uvloop.run(
@@ -132,7 +132,7 @@ def _query(home: Home, settings: Settings, instance: Instance) -> None:
 def _rpc(home: Home, settings: Settings, instance: Instance) -> None:
     import uvloop
 
-    from trace_platform.app.rpc_endpoints import pool_configs, shown_keys
+    from trace_platform.app.instance.rpc_endpoints import pool_configs, shown_keys
     from trace_platform.rpc.key_claims import DispatcherClient
     from trace_platform.rpc.serve import serve
 
@@ -162,7 +162,7 @@ def _rpc(home: Home, settings: Settings, instance: Instance) -> None:
 
 
 def _worker(home: Home, settings: Settings, instance: Instance) -> None:
-    from trace_platform.app.rpc_endpoints import rpc_endpoints
+    from trace_platform.app.instance.rpc_endpoints import rpc_endpoints
     from trace_platform.drivers.lite.pgqueue import PgQueueReceiver
     from trace_platform.drivers.lite.worker_identity import take_identity
     from trace_platform.drivers.query_endpoint import QueryEndpoint

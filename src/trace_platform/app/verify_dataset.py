@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ValidationError
 
-from trace_platform.app import backfill_client, dataset_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import backfill_client, dataset_client
+from trace_platform.app.instance.home import Home
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.object_store import ObjectStore

@@ -10,8 +10,8 @@ from uuid import UUID
 import typer
 from rich.markup import escape
 
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli.options import (
     HomeOption,
     JsonOption,

@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from trace_platform.app import backfill_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import backfill_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli import complete
 from trace_platform.cli.confirm import confirm
 from trace_platform.cli.follow import goes_on, patiently

@@ -8,8 +8,8 @@ from typing import Literal
 
 import typer
 
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli.confirm import confirm
 from trace_platform.cli.moments import moment_of
 from trace_platform.cli.task_status import status_of

@@ -51,8 +51,8 @@ def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
 
 def _deployed(ctx: typer.Context) -> list[DagSummary]:
     try:
-        from trace_platform.app import control_client
-        from trace_platform.app.home import Home
+        from trace_platform.app.api_client import control_client
+        from trace_platform.app.instance.home import Home
 
         found = control_client.dags(Home.at(ctx.params.get("home")), _WAIT_S).dags
     except Exception:  # a shell shows it amid what is typed

@@ -19,9 +19,9 @@ from trace_platform.domain.errors import BadInput
 from trace_platform.domain.figures import count
 
 if TYPE_CHECKING:
+    from trace_platform.dag.model.dag import Dag
+    from trace_platform.dag.read.errors import DagError
     from trace_platform.domain.runtimes import Runtimes
-    from trace_platform.wire.dag import Dag
-    from trace_platform.wire.dag_errors import DagError
 
 dag_app = group("Check and draw DAG files; list, compare and remove DAGs.")
 
@@ -49,8 +49,8 @@ class Format(StrEnum):
 @dag_app.command()
 def schema() -> None:
     """Print the JSON Schema of DAG files, for editors."""
+    from trace_platform.dag.model.json_schema import editor_schema
     from trace_platform.domain.runtimes import Runtimes
-    from trace_platform.wire.dag_schema import editor_schema
 
     runtimes = [runtime.name for runtime in Runtimes.default()]
     typer.echo(json.dumps(editor_schema(_configs(), runtimes), indent=2))
@@ -86,7 +86,7 @@ def graph(
 ) -> None:
     """Draw a DAG: its jobs, their outputs, and the names under which these are published."""
     from trace_platform.cli import dag_graph
-    from trace_platform.wire.dag_errors import invalid_dag
+    from trace_platform.dag.read.errors import invalid_dag
 
     found = _checked(file, _offline(runtime or []))
     if found.dag is None:
@@ -134,7 +134,7 @@ class Checked:
 
     def lines(self) -> Iterator[str]:
         from trace_platform.cli.words import printable
-        from trace_platform.wire.dag_errors import MAX_LISTED
+        from trace_platform.dag.read.errors import MAX_LISTED
 
         if self.dag is not None:
             for warning in self.warnings[:MAX_LISTED]:
@@ -153,7 +153,7 @@ class Checked:
         return f"; reads from other DAGs: {', '.join(said)}" if said else ""
 
     def as_data(self) -> dict[str, Any]:
-        from trace_platform.wire.dag_errors import MAX_LISTED
+        from trace_platform.dag.read.errors import MAX_LISTED
 
         return {
             "file": self.file,
@@ -169,7 +169,7 @@ class Checked:
 
 
 def _own(name: str, dag: Dag) -> str:
-    from trace_platform.wire.dag_suggest import near
+    from trace_platform.wire.suggest import near
 
     # busy_blocks is no blocks that was mistyped.
     others = [each for each in dag.publish if not set(name.split("_")) < set(each.split("_"))]
@@ -179,7 +179,7 @@ def _own(name: str, dag: Dag) -> str:
 
 def reads_from_other_dags(dag: Dag) -> list[str]:
     """Only an instance knows whether these are published."""
-    from trace_platform.wire.dag import DatasetRef
+    from trace_platform.dag.model.dag import DatasetRef
 
     read = [edge.source for job in dag.jobs for edge in job.inputs]
     names = dict.fromkeys(ref.dataset for ref in read if isinstance(ref, DatasetRef))
@@ -188,8 +188,8 @@ def reads_from_other_dags(dag: Dag) -> list[str]:
 
 def _checked(file: Path, runtimes: Runtimes) -> Checked:
     from trace_platform.app.code_beside import code_beside
-    from trace_platform.dispatcher.check_dag import check_file
-    from trace_platform.wire.dag_errors import DagErrors
+    from trace_platform.dag.check.check_dag import check_file
+    from trace_platform.dag.read.errors import DagErrors
 
     name = "standard input" if file == STDIN else str(file)
     try:
@@ -203,8 +203,8 @@ def _checked(file: Path, runtimes: Runtimes) -> Checked:
 
 def _text(file: Path) -> str:
     """Never more than is needed to see that it is too much."""
-    from trace_platform.wire.dag_errors import DagError, DagErrors
-    from trace_platform.wire.dag_load import MAX_BYTES
+    from trace_platform.dag.read.errors import DagError, DagErrors
+    from trace_platform.dag.read.load import MAX_BYTES
 
     try:
         with sys.stdin.buffer if file == STDIN else file.open("rb") as stream:
@@ -248,7 +248,7 @@ def _offline(own: list[str]) -> Runtimes:
 
 def _configs() -> dict[str, dict[str, Any]]:
     """The config of each operator, as a JSON Schema."""
-    from trace_platform.dispatcher.operators import registry as in_process
+    from trace_platform.dag.event_operators import registry as in_process
     from trace_platform.operators import registry
 
     classes: dict[str, Any] = {name: registry.load(name) for name in registry.OPERATORS}

@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.text import Text
 
+from trace_platform.dag.model.dag import CronSource, Dag, DatasetRef, Job, JobOutputRef
 from trace_platform.domain.own_code import short
-from trace_platform.wire.dag import CronSource, Dag, DatasetRef, Job, JobOutputRef
 
 _PLAIN = str.maketrans("●│─├┤┼┴╰╯→←·", "*|-++++`'><-")
 

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 import yaml as pyyaml
 
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli import complete
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption
 from trace_platform.cli.table import show_table
@@ -83,7 +83,7 @@ def _lines(home: Home, dag: str, named: str) -> list[str]:
 
 def _plain(text: str) -> str:
     """One way of writing it down; what cannot be read stays as it is."""
-    from trace_platform.wire.dag_yaml import DagErrors, read_dag
+    from trace_platform.dag.read.dag_yaml import DagErrors, read_dag
 
     try:
         dag, _ = read_dag(text)

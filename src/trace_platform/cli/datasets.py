@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from trace_platform.app import dataset_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import dataset_client
+from trace_platform.app.instance.home import Home
 from trace_platform.app.verify_dataset import Verification, invalidate_broken, verify_dataset
 from trace_platform.cli import complete
 from trace_platform.cli.confirm import YesOption, confirm

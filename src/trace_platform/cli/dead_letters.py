@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, group
 from trace_platform.cli.table import show_table
 from trace_platform.cli.words import ago, clock, printable, wide_console

@@ -12,14 +12,14 @@ import typer
 from rich.console import Console
 from rich.syntax import Syntax
 
-from trace_platform.app import control_client
+from trace_platform.app.api_client import control_client
+from trace_platform.app.api_client.query_client import run_query
 from trace_platform.app.demo import POOL, Demo, devchain_process, embedded_demo, node_demo, remember
-from trace_platform.app.home import Home
-from trace_platform.app.instance import Instance, open_instance
-from trace_platform.app.lite_stack import running
-from trace_platform.app.query_client import run_query
-from trace_platform.app.settings import Settings, load_settings
-from trace_platform.app.supervisor import refuse_second
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import Instance, open_instance
+from trace_platform.app.instance.settings import Settings, load_settings
+from trace_platform.app.supervise.lite_stack import running
+from trace_platform.app.supervise.supervisor import refuse_second
 from trace_platform.cli.deploy import agreed
 from trace_platform.cli.display import StartDisplay
 from trace_platform.cli.follow import follow, now_of

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from trace_platform.app import control_client
+from trace_platform.app.api_client import control_client
 from trace_platform.app.code_beside import code_beside, refuse_unreadable
-from trace_platform.app.home import Home
+from trace_platform.app.instance.home import Home
 from trace_platform.cli.confirm import YesOption, confirm
 from trace_platform.cli.follow import goes_on, patiently
 from trace_platform.cli.options import HomeOption, JsonOption

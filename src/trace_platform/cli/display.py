@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from trace_platform.app.process import Progress
+from trace_platform.app.supervise.process import Progress
 
 _SHOWN = {
     "ready": "[green]ready[/green]    {name}{took}",

@@ -37,7 +37,7 @@ def doctor(
         _attack(home, as_json=as_json)
         return
     from trace_platform.app.doctor import Finding, examine
-    from trace_platform.app.home import Home
+    from trace_platform.app.instance.home import Home
 
     found: list[Finding] = []
     for finding in examine(Home.at(home)):
@@ -53,7 +53,7 @@ def doctor(
 
 
 def _attack(home: HomeOption, *, as_json: bool) -> None:
-    from trace_platform.app.home import Home
+    from trace_platform.app.instance.home import Home
     from trace_platform.app.security.examine import examine
 
     found = examine(Home.at(home))

@@ -12,9 +12,9 @@ from trace_platform.cli.options import HomeOption, JsonOption
 def down(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Stop an instance, and whatever a killed one left running. What `trace serve` runs is left to
     whoever runs it."""
-    from trace_platform.app.control import stop_instance
-    from trace_platform.app.home import Home
-    from trace_platform.app.served import read_served
+    from trace_platform.app.instance.home import Home
+    from trace_platform.app.supervise.control import stop_instance
+    from trace_platform.app.supervise.served import read_served
 
     place = Home.at(home)
     stopped = stop_instance(place)

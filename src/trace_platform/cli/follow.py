@@ -19,8 +19,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli.given_home import at_home
 from trace_platform.cli.progress_columns import fitting
 from trace_platform.domain.errors import TaskFailed, Unavailable

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from trace_platform.app import dataset_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import dataset_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.cli.table import show_table
 from trace_platform.cli.words import clock, printable, seconds, wide_console

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.cli.words import printable

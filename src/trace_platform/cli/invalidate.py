@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from trace_platform.app import backfill_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import backfill_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli import complete
 from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, block_option, group

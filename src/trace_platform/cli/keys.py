@@ -11,7 +11,7 @@ from trace_platform.cli.options import HomeOption, JsonOption, existing_home, gr
 from trace_platform.cli.words import instant
 
 if TYPE_CHECKING:
-    from trace_platform.app.home import Home
+    from trace_platform.app.instance.home import Home
     from trace_platform.drivers.lite.pem_signer import KeyAge
 
 _WORKER_TOKEN = "worker_token"  # noqa: S105, the name of its file
@@ -68,7 +68,7 @@ def _rotate_task_key(place: Home) -> tuple[dict[str, Any], str]:
 
 
 def _rotate_worker_token(place: Home) -> tuple[dict[str, Any], str]:
-    from trace_platform.app.rotatable_secret import RotatableSecret
+    from trace_platform.app.instance.rotatable_secret import RotatableSecret
 
     RotatableSecret(place.secrets, _WORKER_TOKEN).rotate()
     words = (

@@ -10,7 +10,7 @@ from trace_platform.cli import log_line
 from trace_platform.cli.options import HomeOption, JsonOption
 
 if TYPE_CHECKING:
-    from trace_platform.app.read_logs import LogLine
+    from trace_platform.app.supervise.read_logs import LogLine
 
 # Shown in a place of their own, or of no use to a reader.
 _OWN_PLACE = {
@@ -30,8 +30,8 @@ def logs(
     as_json: JsonOption = False,
 ) -> None:
     """Show what the processes logged, oldest first."""
-    from trace_platform.app import read_logs
-    from trace_platform.app.home import Home
+    from trace_platform.app.instance.home import Home
+    from trace_platform.app.supervise import read_logs
 
     place = Home.at(home)
     files = read_logs.log_files(place, name)

@@ -12,11 +12,11 @@ from trace_platform.cli.options import HomeOption, JsonOption
 def migrate(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Prepare certificates, roles, databases and tables, for deployments that run `trace serve`
     themselves."""
-    from trace_platform.app.close_home import close_home, private_files
-    from trace_platform.app.databases import prepare
-    from trace_platform.app.home import Home
-    from trace_platform.app.instance import open_instance
-    from trace_platform.app.settings import load_settings
+    from trace_platform.app.instance.close_home import close_home, private_files
+    from trace_platform.app.instance.databases import prepare
+    from trace_platform.app.instance.home import Home
+    from trace_platform.app.instance.open_instance import open_instance
+    from trace_platform.app.instance.settings import load_settings
     from trace_platform.drivers.lite.certificates import ensure_certificates
 
     place = Home.at(home)

@@ -114,7 +114,7 @@ def _found(name: str) -> Found:
 
 
 def _own() -> list[Found]:
-    from trace_platform.dispatcher.operators import registry as in_process
+    from trace_platform.dag.event_operators import registry as in_process
     from trace_platform.operators import registry
     from trace_platform.operators.facts import facts_of
 

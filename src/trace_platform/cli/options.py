@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from trace_platform.app.home import Home
+from trace_platform.app.instance.home import Home
 from trace_platform.cli.given_home import remember
 from trace_platform.domain.block_range import MAX_BLOCK
 from trace_platform.domain.errors import BadInput, SetupError

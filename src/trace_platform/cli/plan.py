@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from trace_platform.app import control_client
+from trace_platform.app.api_client import control_client
 from trace_platform.app.code_beside import code_beside, refuse_unreadable
-from trace_platform.app.home import Home
+from trace_platform.app.instance.home import Home
 from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.cli.output_file import check_writable, output_file

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from trace_platform.app.home import Home
-from trace_platform.app.query_client import connect
+from trace_platform.app.api_client.query_client import connect
+from trace_platform.app.instance.home import Home
 from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.cli.output_file import check_writable
 from trace_platform.cli.query_output import (

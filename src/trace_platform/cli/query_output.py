@@ -15,7 +15,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from trace_platform.app.query_client import ask_rows, pages, save, whole
+from trace_platform.app.api_client.query_client import ask_rows, pages, save, whole
 from trace_platform.cli.output_file import output_file
 from trace_platform.cli.query_position import pointed
 from trace_platform.cli.query_table import (

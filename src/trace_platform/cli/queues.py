@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli.dead_letters import dead
 from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption, group, refuse_options_before

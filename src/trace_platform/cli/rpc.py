@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 from rich.markup import escape
 
-from trace_platform.app.home import Home
-from trace_platform.app.service_client import get
+from trace_platform.app.api_client.service_client import get
+from trace_platform.app.instance.home import Home
 from trace_platform.cli.options import HomeOption, JsonOption, group
 from trace_platform.cli.table import show_table
 from trace_platform.cli.words import printable, wide_console

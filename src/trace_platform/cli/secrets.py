@@ -16,7 +16,7 @@ from trace_platform.domain.errors import BadInput, NotFound
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trace_platform.app.named_secrets import NamedSecrets
+    from trace_platform.app.instance.named_secrets import NamedSecrets
 
 secrets = group("Set the secrets that DAG files name.")
 Named = Annotated[str, typer.Argument(help="The name, as the DAG's file has it.")]
@@ -28,7 +28,7 @@ def set_secret(name: Named, home: HomeOption = None) -> None:
 
     The signing secret of a webhook is whsec_ and base64.
     """
-    from trace_platform.app.named_secrets import checked
+    from trace_platform.app.instance.named_secrets import checked
 
     place = _existing(home)
     checked(name)
@@ -63,7 +63,7 @@ def remove(name: Named, home: HomeOption = None) -> None:
 
 
 def _value() -> str:
-    from trace_platform.app.named_secrets import MAX_BYTES
+    from trace_platform.app.instance.named_secrets import MAX_BYTES
 
     if sys.stdin.isatty():
         value = str(typer.prompt("value", hide_input=True))
@@ -85,6 +85,6 @@ def _text(given: bytes) -> str:
 
 
 def _existing(path: Path | None) -> NamedSecrets:
-    from trace_platform.app.named_secrets import NamedSecrets
+    from trace_platform.app.instance.named_secrets import NamedSecrets
 
     return NamedSecrets(existing_home(path))

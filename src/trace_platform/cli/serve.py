@@ -28,8 +28,8 @@ def serve(
 
     import structlog
 
-    from trace_platform.app.home import Home
-    from trace_platform.app.log import configure_logging
+    from trace_platform.app.instance.home import Home
+    from trace_platform.app.supervise.log import configure_logging
     from trace_platform.domain.errors import TraceError
 
     # The plain one: a process outlives whoever read its log.

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from trace_platform.app import control_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli import complete
 from trace_platform.cli.follow import follow, goes_on, now_of
 from trace_platform.cli.options import HomeOption, JsonOption, group

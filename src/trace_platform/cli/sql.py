@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trace_platform.app.home import Home
-from trace_platform.app.query_client import connect
+from trace_platform.app.api_client.query_client import connect
+from trace_platform.app.instance.home import Home
 from trace_platform.cli import show_error
 from trace_platform.cli.options import HomeOption
 from trace_platform.cli.query import AtOption

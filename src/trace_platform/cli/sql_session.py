@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from trace_platform.app.query_client import dataset, datasets
+from trace_platform.app.api_client.query_client import dataset, datasets
 from trace_platform.cli.output_file import check_writable
 from trace_platform.cli.query_output import Format, Statement, format_of, show, write
 from trace_platform.cli.sql_describe import show_dataset, show_datasets

@@ -13,8 +13,8 @@ from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.domain.figures import duration
 
 if TYPE_CHECKING:
-    from trace_platform.app.needs import Need
-    from trace_platform.app.status import InstanceStatus, ProcessStatus
+    from trace_platform.app.supervise.needs import Need
+    from trace_platform.app.supervise.status import InstanceStatus, ProcessStatus
     from trace_platform.operators.spark.session_record import SessionRecord
 
 _STYLES = {"ready": "green"} | dict.fromkeys(
@@ -24,9 +24,9 @@ _STYLES = {"ready": "green"} | dict.fromkeys(
 
 def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Show the processes of an instance. Exit code 0: all are ready; 3: not so."""
-    from trace_platform.app.home import Home
-    from trace_platform.app.needs import look_at_needs
-    from trace_platform.app.status import instance_status
+    from trace_platform.app.instance.home import Home
+    from trace_platform.app.supervise.needs import look_at_needs
+    from trace_platform.app.supervise.status import instance_status
 
     place = Home.at(home)
     found = instance_status(place)

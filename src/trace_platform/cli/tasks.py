@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from trace_platform.app import control_client, dataset_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import control_client, dataset_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli import complete, log_line
 from trace_platform.cli.change_tasks import Filters, change, one_way
 from trace_platform.cli.confirm import YesOption

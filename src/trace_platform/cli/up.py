@@ -14,9 +14,9 @@ from trace_platform.cli.options import HomeOption
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trace_platform.app.home import Home
-    from trace_platform.app.instance import Instance
-    from trace_platform.app.settings import Settings
+    from trace_platform.app.instance.home import Home
+    from trace_platform.app.instance.open_instance import Instance
+    from trace_platform.app.instance.settings import Settings
 
 
 def up(
@@ -37,7 +37,7 @@ def up(
 
     Ctrl-C (or `trace down` from elsewhere) stops it.
     """
-    from trace_platform.app.home import Home
+    from trace_platform.app.instance.home import Home
 
     place = Home.at(home)
     env = {"TRACE_SPARK_MASTER": spark_master} if spark_master else {}
@@ -52,7 +52,7 @@ def up(
 def _foreground(home: Home, env: Mapping[str, str]) -> None:
     from rich.console import Console
 
-    from trace_platform.app.lite_stack import running
+    from trace_platform.app.supervise.lite_stack import running
     from trace_platform.cli.display import StartDisplay
     from trace_platform.cli.signals import stop_on_signals
 
@@ -68,9 +68,9 @@ def _foreground(home: Home, env: Mapping[str, str]) -> None:
 
 
 def _background(home: Home, env: Mapping[str, str]) -> None:
-    from trace_platform.app.control import write_failure
-    from trace_platform.app.lite_stack import running
-    from trace_platform.app.ready import mark_ready
+    from trace_platform.app.supervise.control import write_failure
+    from trace_platform.app.supervise.lite_stack import running
+    from trace_platform.app.supervise.ready import mark_ready
     from trace_platform.cli.signals import stop_on_signals
     from trace_platform.domain.errors import TraceError
 
@@ -86,9 +86,9 @@ def _background(home: Home, env: Mapping[str, str]) -> None:
 def _detached(home: Home, env: Mapping[str, str]) -> None:
     from rich.console import Console
 
-    from trace_platform.app.control import start_detached
-    from trace_platform.app.instance import open_instance
-    from trace_platform.app.supervisor import refuse_second
+    from trace_platform.app.instance.open_instance import open_instance
+    from trace_platform.app.supervise.control import start_detached
+    from trace_platform.app.supervise.supervisor import refuse_second
     from trace_platform.cli.display import StartDisplay
 
     settings = _settings(home, env)  # what is wrong with it is better said here
@@ -103,7 +103,7 @@ def _detached(home: Home, env: Mapping[str, str]) -> None:
 
 
 def _settings(home: Home, env: Mapping[str, str]) -> Settings:
-    from trace_platform.app.settings import load_settings
+    from trace_platform.app.instance.settings import load_settings
     from trace_platform.operators.spark.master import check_master
 
     for master in env.values():

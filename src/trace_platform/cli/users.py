@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trace_platform.app import dataset_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import dataset_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli.options import HomeOption, JsonOption, existing_home, group
 from trace_platform.cli.words import instant
 from trace_platform.domain.alike import instead
@@ -17,7 +17,7 @@ from trace_platform.domain.errors import Unavailable, UnknownDataset
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trace_platform.app.query_users import QueryUsers
+    from trace_platform.app.instance.query_users import QueryUsers
 
 users = group(
     "Let others query, each with a token of their own, and decide who sees personal columns."
@@ -118,6 +118,6 @@ def _sees(pii: list[str] | tuple[str, ...]) -> str:
 
 
 def _existing(path: Path | None) -> QueryUsers:
-    from trace_platform.app.query_users import QueryUsers
+    from trace_platform.app.instance.query_users import QueryUsers
 
     return QueryUsers(existing_home(path))

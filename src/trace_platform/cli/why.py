@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from trace_platform.app import control_client, dataset_client
-from trace_platform.app.home import Home
+from trace_platform.app.api_client import control_client, dataset_client
+from trace_platform.app.instance.home import Home
 from trace_platform.cli import complete
 from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption

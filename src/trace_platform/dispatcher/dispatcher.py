@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from trace_platform.dispatcher.claim_task import Grants
-from trace_platform.dispatcher.complete_task import Completing
+from trace_platform.dispatcher.health.metrics import Metrics
 from trace_platform.dispatcher.loops import Wake
-from trace_platform.dispatcher.metrics import Metrics
-from trace_platform.dispatcher.retire_superseded import Retention
+from trace_platform.dispatcher.storage.retire_superseded import Retention
+from trace_platform.dispatcher.tasks.claim_task import Grants
+from trace_platform.dispatcher.tasks.complete_task import Completing
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database

@@ -11,29 +11,29 @@ from typing import Any
 
 import structlog
 
-from trace_platform.dispatcher.advance_backfills import advance_backfills
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.collect_garbage import Collecting, collect_garbage
-from trace_platform.dispatcher.contact import Contact
 from trace_platform.dispatcher.dispatcher import Dispatcher
-from trace_platform.dispatcher.expire_correlations import expire_correlations
-from trace_platform.dispatcher.invoke_task import Calls, Invoking
+from trace_platform.dispatcher.events.expire_correlations import expire_correlations
+from trace_platform.dispatcher.events.publish_outbox import Publishing, publish_outbox
+from trace_platform.dispatcher.events.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.health.contact import Contact
+from trace_platform.dispatcher.health.measure import measure
+from trace_platform.dispatcher.health.measure_alerts import measure_alerts
+from trace_platform.dispatcher.health.standing_alerts import end_repaired_alerts
 from trace_platform.dispatcher.loops import repeat
-from trace_platform.dispatcher.measure import measure
-from trace_platform.dispatcher.measure_alerts import measure_alerts
-from trace_platform.dispatcher.process_invalidations import close_invalidations
-from trace_platform.dispatcher.prune_history import Keep, prune
-from trace_platform.dispatcher.publish_outbox import Publishing, publish_outbox
-from trace_platform.dispatcher.purge_generation import finish_purges
-from trace_platform.dispatcher.reap_leases import reap_leases
-from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
-from trace_platform.dispatcher.relieve_pressure import relieve_pressure
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.retire_superseded import Retention, retire_superseded
-from trace_platform.dispatcher.route_invalidations import route_invalidations
-from trace_platform.dispatcher.run_direct import Direct, run_direct
-from trace_platform.dispatcher.standing_alerts import end_repaired_alerts
-from trace_platform.dispatcher.watch_sources import watch_sources
+from trace_platform.dispatcher.pressure.relieve_pressure import relieve_pressure
+from trace_platform.dispatcher.redo.advance_backfills import advance_backfills
+from trace_platform.dispatcher.redo.process_invalidations import close_invalidations
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
+from trace_platform.dispatcher.sources.watch_sources import watch_sources
+from trace_platform.dispatcher.storage.collect_garbage import Collecting, collect_garbage
+from trace_platform.dispatcher.storage.prune_history import Keep, prune
+from trace_platform.dispatcher.storage.purge_generation import finish_purges
+from trace_platform.dispatcher.storage.retire_superseded import Retention, retire_superseded
+from trace_platform.dispatcher.tasks.invoke_task import Calls, Invoking
+from trace_platform.dispatcher.tasks.reap_leases import reap_leases
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.tasks.run_direct import Direct, run_direct
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
 from trace_platform.drivers.invoker import Invoker
 from trace_platform.drivers.queue import QueueSender
 

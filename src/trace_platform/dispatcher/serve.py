@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trace_platform.dispatcher.api.create_app import create_app
-from trace_platform.dispatcher.claim_task import Grants
 from trace_platform.dispatcher.dispatcher import Dispatcher, Secrets
+from trace_platform.dispatcher.health.metrics import Metrics
 from trace_platform.dispatcher.loops import Wake
-from trace_platform.dispatcher.metrics import Metrics
 from trace_platform.dispatcher.run_loops import Tuning, running_loops
-from trace_platform.dispatcher.task_tokens import TaskTokens
-from trace_platform.dispatcher.trust import trusted_by
+from trace_platform.dispatcher.tasks.claim_task import Grants
+from trace_platform.dispatcher.tasks.task_tokens import TaskTokens
+from trace_platform.dispatcher.tasks.trust import trusted_by
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.https import Listen, serve_https
 from trace_platform.drivers.invoker import Invoker

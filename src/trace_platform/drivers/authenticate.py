@@ -16,8 +16,13 @@ from fastapi import Depends, FastAPI, Request, Response, params
 from fastapi.routing import APIRoute
 
 from trace_platform.domain.errors import SetupError, Unauthenticated
-from trace_platform.wire.headers import AUTHORIZATION, SERVICE_TOKEN, TASK_CAPABILITY, WORKER_TOKEN
-from trace_platform.wire.secret_schemes import Secret, wanted
+from trace_platform.drivers.headers import (
+    AUTHORIZATION,
+    SERVICE_TOKEN,
+    TASK_CAPABILITY,
+    WORKER_TOKEN,
+)
+from trace_platform.drivers.secret_schemes import Secret, wanted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trace_platform.domain.errors import BadInput, PortInUse, SetupError
 from trace_platform.drivers.bounded_request import MAX_BODY_BYTES, BoundedRequest
-from trace_platform.wire.problem import problem
+from trace_platform.drivers.problem import problem
 
 _STOP_S = 5
 # Lists and objects in a body. Empty ones take 30 times their two bytes once they are parsed.

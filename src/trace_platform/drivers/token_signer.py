@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from trace_platform.wire.task_token import REFETCH_S
+from trace_platform.drivers.task_token import REFETCH_S
 
 # No token may live longer: a signer counts on it when it forgets a key.
 MAX_TOKEN_AGE_S = 86_400

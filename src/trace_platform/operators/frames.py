@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 from trace_platform.data.owed import Extent
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
-from trace_platform.operators import parquet_input, parquet_output, scope
+from trace_platform.operators import scope
 from trace_platform.operators.contract import TaskContext
-from trace_platform.operators.edge_filter import matches
-from trace_platform.operators.file_failures import named_files
-from trace_platform.operators.hot_input import HotInputs, Parts
-from trace_platform.operators.parquet_input import Footer
+from trace_platform.operators.io import parquet_input, parquet_output
+from trace_platform.operators.io.edge_filter import matches
+from trace_platform.operators.io.file_failures import named_files
+from trace_platform.operators.io.hot_input import HotInputs, Parts
+from trace_platform.operators.io.parquet_input import Footer
 from trace_platform.operators.staging import seal_output
 from trace_platform.wire.manifest import MANIFEST_NAME, Manifest
 from trace_platform.wire.task import OutputCommit, TaskInput, TaskOutput

@@ -32,16 +32,16 @@ from trace_platform.domain.errors import (
     Unavailable,
 )
 from trace_platform.drivers.object_store import ObjectStore
-from trace_platform.drivers.parquet_writer import stored_as
 from trace_platform.drivers.query_endpoint import QueryAnswer
+from trace_platform.drivers.task_token import REFETCH_S
 from trace_platform.operators import scope
 from trace_platform.operators.accepts import ANYTHING_UNMIXED, RANGE, TICK, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
-from trace_platform.operators.parquet_file import ParquetFile, WrittenFile, sync
+from trace_platform.operators.io.parquet_file import ParquetFile, WrittenFile, sync
 from trace_platform.operators.staging import seal_output
 from trace_platform.operators.statement import Statement, Word
+from trace_platform.wire.parquet_writer import stored_as
 from trace_platform.wire.query import MAX_SQL_CHARS
-from trace_platform.wire.task_token import REFETCH_S
 
 # Longer than the service lets a task's query run: it is the one to say that there is no more time.
 _ANSWER_S = 3_600.0

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from trace_platform.operators.contract import Operator
 
 OPERATORS: dict[str, str] = {
-    "block_follower": "trace_platform.operators.block_follower.BlockFollower",
-    "cryo_ingest": "trace_platform.operators.cryo_ingest.CryoIngest",
-    "integrity_check": "trace_platform.operators.integrity_check.IntegrityCheck",
-    "liveliness_monitor": "trace_platform.operators.liveliness_monitor.LivelinessMonitor",
+    "block_follower": "trace_platform.operators.follow.block_follower.BlockFollower",
+    "cryo_ingest": "trace_platform.operators.ingest.cryo_ingest.CryoIngest",
+    "integrity_check": "trace_platform.operators.checks.integrity_check.IntegrityCheck",
+    "liveliness_monitor": "trace_platform.operators.checks.liveliness_monitor.LivelinessMonitor",
     "no_op": "trace_platform.operators.no_op.NoOp",
-    "parquet_compact": "trace_platform.operators.parquet_compact.ParquetCompact",
+    "parquet_compact": "trace_platform.operators.ingest.parquet_compact.ParquetCompact",
     "query_export": "trace_platform.operators.query_export.QueryExport",
-    "range_splitter": "trace_platform.operators.range_splitter.RangeSplitter",
-    "rpc_integrity_check": "trace_platform.operators.rpc_integrity_check.RpcIntegrityCheck",
+    "range_splitter": "trace_platform.operators.ingest.range_splitter.RangeSplitter",
+    "rpc_integrity_check": "trace_platform.operators.checks.rpc_integrity_check.RpcIntegrityCheck",
     "ticker": "trace_platform.operators.ticker.Ticker",
 }
 

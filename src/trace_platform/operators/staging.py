@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.object_store import ObjectStore
-from trace_platform.operators.parquet_file import WrittenFile
+from trace_platform.operators.io.parquet_file import WrittenFile
 from trace_platform.wire.manifest import (
     MANIFEST_NAME,
     SUCCESS_NAME,

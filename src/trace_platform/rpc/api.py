@@ -7,15 +7,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI, Response
 
+from trace_platform.drivers import problem, secret_schemes
 from trace_platform.drivers.authenticate import OPEN, guard_routes, require
+from trace_platform.drivers.headers import AUTHORIZATION
 from trace_platform.rpc import metrics as figures
 from trace_platform.rpc.metrics import Metrics
 from trace_platform.rpc.pool import Pool
 from trace_platform.rpc.pools_app import PoolsApp
 from trace_platform.rpc.provider import Provider
 from trace_platform.rpc.relay import Relay
-from trace_platform.wire import problem, secret_schemes
-from trace_platform.wire.headers import AUTHORIZATION
 from trace_platform.wire.rpc import PoolList, PoolStatus, ProviderStatus
 
 

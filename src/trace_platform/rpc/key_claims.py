@@ -13,9 +13,9 @@ import httpx
 import structlog
 
 from trace_platform.domain.errors import DispatcherUnreachable, TraceError
+from trace_platform.drivers.headers import SERVICE_TOKEN
 from trace_platform.rpc.pool import Pool
 from trace_platform.rpc.provider import Provider
-from trace_platform.wire.headers import SERVICE_TOKEN
 from trace_platform.wire.refusal import DISPATCHER
 from trace_platform.wire.rpc import KeyClaimRequest, KeyClaimResponse
 

@@ -13,14 +13,14 @@ from starlette.types import Receive, Scope, Send
 
 from trace_platform.domain.errors import BadInput, NotFound, TraceError
 from trace_platform.drivers.authenticate import refuse_unknown
+from trace_platform.drivers.headers import WORKER_TOKEN
+from trace_platform.drivers.problem import problem
 from trace_platform.rpc.agree import agreed_answer
 from trace_platform.rpc.calls import Question, read_question
 from trace_platform.rpc.faults import ProviderFailed, RpcRefusal
 from trace_platform.rpc.metrics import Metrics
 from trace_platform.rpc.relay import Relay
 from trace_platform.rpc.reply import MAX_ANSWER_BYTES, Reply
-from trace_platform.wire.headers import WORKER_TOKEN
-from trace_platform.wire.problem import problem
 from trace_platform.wire.rpc_codes import UNAVAILABLE
 
 log = structlog.get_logger()

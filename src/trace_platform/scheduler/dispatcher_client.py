@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from trace_platform.domain.errors import DispatcherUnreachable
-from trace_platform.wire.headers import SERVICE_TOKEN
+from trace_platform.drivers.headers import SERVICE_TOKEN
 from trace_platform.wire.refusal import DISPATCHER
 from trace_platform.wire.sources import ScheduleList, TickRequest
 from trace_platform.wire.task import Accepted

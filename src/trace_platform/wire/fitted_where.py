@@ -1,7 +1,7 @@
 """A filter and the columns that it is for: what those who evaluate it have to agree on.
 
-Spark (operators/edge_filter.py) and DuckDB (query/where_sql.py) find the same rows. What differs is
-how they write a value and what they call a type.
+Spark (operators/io/edge_filter.py) and DuckDB (query/protocol/where_sql.py) find the same rows.
+What differs is how they write a value and what they call a type.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trace_platform.domain.errors import InvalidConfig
-from trace_platform.wire.dag_suggest import instead
+from trace_platform.wire.suggest import instead
 
 MAX_COLUMNS = 32
 MAX_VALUES = 1_000

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from trace_platform.domain.errors import TraceError
 from trace_platform.domain.worker_identity import WorkerIdentity
-from trace_platform.wire.headers import TASK_CAPABILITY, WORKER_TOKEN
+from trace_platform.drivers.headers import TASK_CAPABILITY, WORKER_TOKEN
 from trace_platform.wire.refusal import DISPATCHER, error_from
 from trace_platform.wire.task import (
     Accepted,

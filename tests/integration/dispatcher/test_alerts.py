@@ -21,14 +21,14 @@ from trace_platform.data.alerts import Alert
 from trace_platform.data.database import DataDatabase
 from trace_platform.data.incidents import Incidents
 from trace_platform.dispatcher.api.create_app import create_app
-from trace_platform.dispatcher.check_health import check_health
-from trace_platform.dispatcher.dataset_page import summarize_datasets
-from trace_platform.dispatcher.explain import explain
-from trace_platform.dispatcher.list_datasets import list_datasets
-from trace_platform.dispatcher.measure_alerts import measure_alerts
-from trace_platform.dispatcher.prune_history import Keep, prune
-from trace_platform.dispatcher.show_dataset import show_dataset
-from trace_platform.dispatcher.standing_alerts import end_repaired_alerts
+from trace_platform.dispatcher.datasets.dataset_page import summarize_datasets
+from trace_platform.dispatcher.datasets.list_datasets import list_datasets
+from trace_platform.dispatcher.datasets.show_dataset import show_dataset
+from trace_platform.dispatcher.health.check_health import check_health
+from trace_platform.dispatcher.health.explain import explain
+from trace_platform.dispatcher.health.measure_alerts import measure_alerts
+from trace_platform.dispatcher.health.standing_alerts import end_repaired_alerts
+from trace_platform.dispatcher.storage.prune_history import Keep, prune
 from trace_platform.wire.control import HealthRule
 from trace_platform.wire.dataset import DatasetWhy
 

@@ -9,10 +9,10 @@ from tests.integration.dispatcher.test_build_turns import DIMS
 from tests.integration.dispatcher.test_freshness import MADE_OF
 from tests.integration.dispatcher.test_invalidations import commit, take
 from tests.support.control_plane import ControlPlane, fence_fields, range_event
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.record_events import record_events
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.roll_back import roll_back
+from trace_platform.dispatcher.events.record_events import record_events
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.wire.task import EventsRequest
 
 pytestmark = pytest.mark.anyio

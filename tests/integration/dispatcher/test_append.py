@@ -13,7 +13,7 @@ from tests.integration.dispatcher.test_hooks import deliver
 from tests.support.control_plane import ControlPlane
 from tests.support.pipeline import Job, Pipeline
 from tests.support.staged_rows import stage_rows
-from trace_platform.dispatcher.route_invalidations import route_invalidations
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
 from trace_platform.domain.errors import CommitOvertaken, Forbidden
 from trace_platform.domain.prefix import delivery_key
 from trace_platform.state import invalidations

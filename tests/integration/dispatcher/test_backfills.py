@@ -10,17 +10,17 @@ import pytest
 
 from tests.support.control_plane import ControlPlane, range_event, stage
 from tests.support.range_work import span, work
-from trace_platform.dispatcher.advance_backfills import advance_backfills
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.claim_task import claim_tasks
-from trace_platform.dispatcher.control_backfill import Verb, control_backfill
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.invalidate import invalidate
-from trace_platform.dispatcher.plan_backfill import plan_backfill
-from trace_platform.dispatcher.retry_task import retry_task
-from trace_platform.dispatcher.route_invalidations import route_invalidations
-from trace_platform.dispatcher.show_backfill import list_backfills, show_backfill
-from trace_platform.dispatcher.start_backfill import start_backfill
+from trace_platform.dispatcher.redo.advance_backfills import advance_backfills
+from trace_platform.dispatcher.redo.control_backfill import Verb, control_backfill
+from trace_platform.dispatcher.redo.invalidate import invalidate
+from trace_platform.dispatcher.redo.plan_backfill import plan_backfill
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
+from trace_platform.dispatcher.redo.show_backfill import list_backfills, show_backfill
+from trace_platform.dispatcher.redo.start_backfill import start_backfill
+from trace_platform.dispatcher.tasks.claim_task import claim_tasks
+from trace_platform.dispatcher.tasks.retry_task import retry_task
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
 from trace_platform.domain.errors import BadInput, Conflict, DeployInProgress, NotFound
 from trace_platform.wire.backfill import (
     BackfillAction,

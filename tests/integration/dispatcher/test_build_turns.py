@@ -7,8 +7,8 @@ import pytest
 
 from tests.integration.dispatcher.test_invalidations import commit, route, run_all, say, take
 from tests.support.control_plane import ControlPlane
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.roll_back import roll_back
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.wire.task import Claimed
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support.pipeline import Job, Pipeline
-from trace_platform.dispatcher import change_tasks
-from trace_platform.dispatcher.change_tasks import cancel_tasks, retry_tasks
-from trace_platform.dispatcher.describe import dag_status, group_tasks, list_tasks
+from trace_platform.dispatcher.health.describe import dag_status, group_tasks, list_tasks
+from trace_platform.dispatcher.tasks import change_tasks
+from trace_platform.dispatcher.tasks.change_tasks import cancel_tasks, retry_tasks
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.wire.control import SelectedTasks, TaskSelection
 

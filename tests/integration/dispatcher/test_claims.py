@@ -9,11 +9,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.support.control_plane import ControlPlane
-from trace_platform.dispatcher.claim_task import claim_tasks
-from trace_platform.dispatcher.emit_events import emit_events
-from trace_platform.dispatcher.reap_leases import reap_leases
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.watch_sources import watch_sources
+from trace_platform.dispatcher.events.emit_events import emit_events
+from trace_platform.dispatcher.sources.watch_sources import watch_sources
+from trace_platform.dispatcher.tasks.claim_task import claim_tasks
+from trace_platform.dispatcher.tasks.reap_leases import reap_leases
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
 from trace_platform.drivers.queue import source_queue
 from trace_platform.state import holds, tasks
 from trace_platform.wire.control import EmitRequest

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support.control_plane import DAG, ControlPlane, range_event, stage
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.claim_task import claim_tasks
-from trace_platform.dispatcher.describe import list_tasks
-from trace_platform.dispatcher.explain import explain
-from trace_platform.dispatcher.retry_task import retry_task
+from trace_platform.dispatcher.health.describe import list_tasks
+from trace_platform.dispatcher.health.explain import explain
+from trace_platform.dispatcher.tasks.claim_task import claim_tasks
+from trace_platform.dispatcher.tasks.retry_task import retry_task
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
 from trace_platform.domain.errors import PartitionOverlap
 from trace_platform.wire.task import Claimed
 

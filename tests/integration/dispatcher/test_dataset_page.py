@@ -15,10 +15,10 @@ from tests.support.chain_data import READER, fill, finish, rebuilt, take, versio
 from tests.support.control_plane import SECRETS, ControlPlane
 from tests.support.staged_rows import stage_rows
 from trace_platform.dispatcher.api.create_app import create_app
-from trace_platform.dispatcher.dataset_page import dataset_page, summarize_datasets
-from trace_platform.dispatcher.invalidate import invalidate
-from trace_platform.dispatcher.list_partitions import list_files
-from trace_platform.dispatcher.show_dataset import show_dataset
+from trace_platform.dispatcher.datasets.dataset_page import dataset_page, summarize_datasets
+from trace_platform.dispatcher.datasets.list_partitions import list_files
+from trace_platform.dispatcher.datasets.show_dataset import show_dataset
+from trace_platform.dispatcher.redo.invalidate import invalidate
 from trace_platform.domain.errors import BadInput, UnknownDataset
 from trace_platform.domain.prefix import delivery_key
 from trace_platform.wire.dataset import PartitionFiles

@@ -9,13 +9,13 @@ import pytest
 from tests.support.chain_data import CHANGED, READER, fill, rebuilt, take, version_of, work
 from tests.support.control_plane import DAG, ControlPlane
 from tests.support.pipeline import published_files
-from trace_platform.dispatcher.check_health import check_health
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.list_datasets import list_datasets
-from trace_platform.dispatcher.list_partitions import list_partitions
-from trace_platform.dispatcher.measure import measure
-from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
-from trace_platform.dispatcher.show_dataset import list_generations, show_dataset
+from trace_platform.dispatcher.datasets.list_datasets import list_datasets
+from trace_platform.dispatcher.datasets.list_partitions import list_partitions
+from trace_platform.dispatcher.datasets.show_dataset import list_generations, show_dataset
+from trace_platform.dispatcher.events.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.health.check_health import check_health
+from trace_platform.dispatcher.health.measure import measure
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
 from trace_platform.domain.errors import BadInput, DatasetInUse, InvalidDag, UnknownDataset
 from trace_platform.state import datasets, generations, locks
 from trace_platform.wire.control import HealthRule

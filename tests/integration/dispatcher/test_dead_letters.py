@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.control_plane import SECRETS, ControlPlane
 from trace_platform.dispatcher.api.create_app import create_app
-from trace_platform.dispatcher.prune_history import Keep, prune
+from trace_platform.dispatcher.storage.prune_history import Keep, prune
 
 pytestmark = pytest.mark.anyio
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.control_plane import ControlPlane, fence_fields, stage
 from tests.support.staged_rows import stage_rows
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.plan_dag import plan_dag
-from trace_platform.dispatcher.record_events import record_events
-from trace_platform.dispatcher.show_dataset import show_dataset
+from trace_platform.dispatcher.datasets.show_dataset import show_dataset
+from trace_platform.dispatcher.events.record_events import record_events
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
+from trace_platform.dispatcher.versions.plan_dag import plan_dag
 from trace_platform.domain.errors import IncompatibleSchema, InvalidDag
 from trace_platform.domain.runtimes import Runtimes, starting_point
 from trace_platform.wire.dataset import DatasetDetail

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.control_plane import DAG, ControlPlane
-from trace_platform.dispatcher.deploy_dag import deploy_dag
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
 from trace_platform.domain.runtimes import DEFAULT_RUNTIMES, Runtimes
 
 pytestmark = pytest.mark.anyio

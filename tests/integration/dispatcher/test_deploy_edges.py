@@ -10,19 +10,19 @@ import yaml
 
 from tests.support.control_plane import fence_fields
 from tests.support.pipeline import Job, Pipeline, dag_yaml, edited, mixed
-from trace_platform.dispatcher import emit_events as emitting
-from trace_platform.dispatcher.advance_backfills import advance_backfills
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.complete_task import complete_task
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.invalidate import invalidate
-from trace_platform.dispatcher.plan_dag import plan_dag
-from trace_platform.dispatcher.prune_history import prune_history
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.retry_task import retry_task
-from trace_platform.dispatcher.roll_back import roll_back
-from trace_platform.dispatcher.route_invalidations import route_invalidations
-from trace_platform.dispatcher.start_backfill import start_backfill
+from trace_platform.dispatcher.events import emit_events as emitting
+from trace_platform.dispatcher.redo.advance_backfills import advance_backfills
+from trace_platform.dispatcher.redo.invalidate import invalidate
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
+from trace_platform.dispatcher.redo.start_backfill import start_backfill
+from trace_platform.dispatcher.storage.prune_history import prune_history
+from trace_platform.dispatcher.tasks.complete_task import complete_task
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.tasks.retry_task import retry_task
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
+from trace_platform.dispatcher.versions.plan_dag import plan_dag
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import Conflict, DeployInProgress, InvalidDag
 from trace_platform.state import datasets
 from trace_platform.wire.backfill import BackfillRequest

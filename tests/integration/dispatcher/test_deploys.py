@@ -9,10 +9,10 @@ from uuid import uuid4
 import pytest
 
 from tests.support.pipeline import Job, Pipeline, dag_yaml, edited, mixed
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.plan_dag import plan_dag
-from trace_platform.dispatcher.retry_task import retry_task
-from trace_platform.dispatcher.roll_back import roll_back
+from trace_platform.dispatcher.tasks.retry_task import retry_task
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
+from trace_platform.dispatcher.versions.plan_dag import plan_dag
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import (
     BadInput,
     Conflict,

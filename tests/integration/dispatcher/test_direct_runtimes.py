@@ -24,9 +24,9 @@ from tests.support.driven import Driven, with_lambda
 from tests.support.function_server import Function, serving
 from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.loops import repeat
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.run_direct import run_direct
-from trace_platform.dispatcher.task_tokens import refuse_others
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.tasks.run_direct import run_direct
+from trace_platform.dispatcher.tasks.task_tokens import refuse_others
 from trace_platform.domain.fence import Fence
 from trace_platform.domain.runtimes import Runtime, Runtimes
 from trace_platform.drivers.http_invoker import HttpInvoker

@@ -14,17 +14,18 @@ import structlog
 
 from tests.support.control_plane import ControlPlane, stage
 from tests.support.driven import Driven, Nobody
-from trace_platform.dispatcher.check_dag import check_dag
-from trace_platform.dispatcher.expire_correlations import expire_correlations
+from trace_platform.dag.check.check_dag import check_dag
+from trace_platform.dag.event_operators.aggregator import Config
+from trace_platform.dag.read.dag_yaml import DagErrors
+from trace_platform.dispatcher.events.expire_correlations import expire_correlations
 from trace_platform.dispatcher.operators import registry
-from trace_platform.dispatcher.operators.aggregator import Aggregator, Config
+from trace_platform.dispatcher.operators.aggregator import Aggregator
 from trace_platform.dispatcher.operators.wire_tap import WireTap
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.run_direct import _run, _run_together, run_direct
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.tasks.run_direct import _run, _run_together, run_direct
 from trace_platform.domain.errors import InvalidConfig, RpcUnreachable
 from trace_platform.domain.runtimes import DEFAULT_RUNTIMES, Runtimes
 from trace_platform.state import correlations, events, tasks
-from trace_platform.wire.dag_yaml import DagErrors
 
 pytestmark = pytest.mark.anyio
 

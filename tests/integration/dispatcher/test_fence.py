@@ -11,12 +11,12 @@ import psycopg
 import pytest
 
 from tests.support.control_plane import ControlPlane, fence_fields, range_event, stage
-from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.complete_task import complete_tasks
-from trace_platform.dispatcher.reap_leases import reap_leases
-from trace_platform.dispatcher.record_events import record_events
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.retry_task import retry_task
+from trace_platform.dispatcher.events.record_events import record_events
+from trace_platform.dispatcher.tasks.cancel_task import cancel_task
+from trace_platform.dispatcher.tasks.complete_task import complete_tasks
+from trace_platform.dispatcher.tasks.reap_leases import reap_leases
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.tasks.retry_task import retry_task
 from trace_platform.domain.errors import (
     CommitOvertaken,
     Conflict,

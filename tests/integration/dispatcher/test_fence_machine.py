@@ -21,9 +21,9 @@ from hypothesis.stateful import (
 
 from tests.support import fence_model as model
 from tests.support.control_plane import ControlPlane, stage
-from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.reap_leases import reap_leases
-from trace_platform.dispatcher.requeue_failed import requeue_failed
+from trace_platform.dispatcher.tasks.cancel_task import cancel_task
+from trace_platform.dispatcher.tasks.reap_leases import reap_leases
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
 from trace_platform.domain.errors import Conflict, StaleFence
 from trace_platform.wire.task import Claimed
 

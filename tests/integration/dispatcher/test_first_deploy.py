@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pipeline import Job, Pipeline, edited
-from trace_platform.dispatcher.roll_back import plan_rollback, roll_back
+from trace_platform.dispatcher.versions.roll_back import plan_rollback, roll_back
 from trace_platform.domain.errors import DatasetInUse, NotFound
 from trace_platform.wire.plan import RollbackRequest
 

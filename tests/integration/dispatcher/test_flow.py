@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from tests.support.control_plane import DAG, ControlPlane, range_event, stage
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.describe import dag_status
-from trace_platform.dispatcher.publish_outbox import publish_outbox
-from trace_platform.dispatcher.resolve_datasets import resolve_datasets
+from trace_platform.dispatcher.datasets.resolve_datasets import resolve_datasets
+from trace_platform.dispatcher.events.publish_outbox import publish_outbox
+from trace_platform.dispatcher.health.describe import dag_status
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
 from trace_platform.domain.errors import NotFound
 from trace_platform.wire.query import DatasetRef, ResolveRequest
 from trace_platform.wire.task import Claimed, NotClaimed

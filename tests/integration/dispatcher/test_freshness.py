@@ -21,20 +21,20 @@ from tests.integration.dispatcher.test_invalidations import (
 )
 from tests.support.control_plane import ControlPlane, range_event, stage
 from tests.support.pipeline import Pipeline, dag_yaml, edited
-from trace_platform.dispatcher.advance_backfills import advance_backfills
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.emit_events import emit_events
-from trace_platform.dispatcher.invalidate import invalidate
-from trace_platform.dispatcher.plan_backfill import plan_backfill
-from trace_platform.dispatcher.process_invalidations import close_invalidations
-from trace_platform.dispatcher.prune_history import prune_history
-from trace_platform.dispatcher.relieve_pressure import relieve_pressure
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.resolve_datasets import resolve_datasets
-from trace_platform.dispatcher.roll_back import roll_back
-from trace_platform.dispatcher.route_invalidations import route_invalidations
-from trace_platform.dispatcher.start_backfill import start_backfill
+from trace_platform.dispatcher.datasets.resolve_datasets import resolve_datasets
+from trace_platform.dispatcher.events.emit_events import emit_events
+from trace_platform.dispatcher.pressure.relieve_pressure import relieve_pressure
+from trace_platform.dispatcher.redo.advance_backfills import advance_backfills
+from trace_platform.dispatcher.redo.invalidate import invalidate
+from trace_platform.dispatcher.redo.plan_backfill import plan_backfill
+from trace_platform.dispatcher.redo.process_invalidations import close_invalidations
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
+from trace_platform.dispatcher.redo.start_backfill import start_backfill
+from trace_platform.dispatcher.storage.prune_history import prune_history
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import CommitOvertaken, PartitionOverlap
 from trace_platform.state import partitions
 from trace_platform.wire.backfill import BackfillRange, BackfillRequest

@@ -20,18 +20,18 @@ from tests.integration.dispatcher.test_hooks import DAG as HOOK_DAG
 from tests.integration.dispatcher.test_hooks import deliver
 from tests.support.control_plane import ControlPlane, fence_fields
 from tests.support.pipeline import Job, Pipeline
-from trace_platform.dispatcher.collect_garbage import (
+from trace_platform.dispatcher.events.publish_buffer import publish_buffer
+from trace_platform.dispatcher.storage.collect_garbage import (
     Collecting,
     collect_after,
     collect_garbage,
     sweep_attempts,
 )
-from trace_platform.dispatcher.complete_task import complete_task
-from trace_platform.dispatcher.prune_history import prune_history
-from trace_platform.dispatcher.publish_buffer import publish_buffer
-from trace_platform.dispatcher.purge_generation import purge_generations
-from trace_platform.dispatcher.reap_leases import reap_leases
-from trace_platform.dispatcher.requeue_failed import requeue_failed
+from trace_platform.dispatcher.storage.prune_history import prune_history
+from trace_platform.dispatcher.storage.purge_generation import purge_generations
+from trace_platform.dispatcher.tasks.complete_task import complete_task
+from trace_platform.dispatcher.tasks.reap_leases import reap_leases
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
 from trace_platform.domain.errors import DatasetInUse, StaleFence, TraceError
 from trace_platform.domain.prefix import generation_prefix, log_uri, scratch_prefix
 from trace_platform.drivers.lite.local_store import LocalStore

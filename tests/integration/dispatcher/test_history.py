@@ -8,8 +8,8 @@ import pytest
 
 from tests.integration.dispatcher.test_claims import dag, emit, take
 from tests.support.control_plane import ControlPlane, stage
-from trace_platform.dispatcher.prune_history import prune_history
-from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.events.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.storage.prune_history import prune_history
 
 pytestmark = pytest.mark.anyio
 

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.control_plane import HOOK_SECRET, ControlPlane
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.pause_job import pause_job
-from trace_platform.dispatcher.receive_hook import Delivery, Receiving, receive_hook
-from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.events.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.pressure.pause_job import pause_job
+from trace_platform.dispatcher.sources.receive_hook import Delivery, Receiving, receive_hook
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
 from trace_platform.domain.errors import BadInput, JobOnHold
 from trace_platform.domain.prefix import delivery_key
 from trace_platform.domain.webhook_signature import sign, signing_key

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 from tests.support.control_plane import ControlPlane, fence_fields, range_event, stage
 from tests.support.range_work import span, work
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.claim_task import claim_tasks
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.emit_events import emit_events
-from trace_platform.dispatcher.invalidate import NOTHING_UPSTREAM, invalidate
-from trace_platform.dispatcher.list_invalidations import list_invalidations
-from trace_platform.dispatcher.process_invalidations import close_invalidations
-from trace_platform.dispatcher.record_events import record_events
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.retry_task import retry_task
-from trace_platform.dispatcher.roll_back import roll_back
-from trace_platform.dispatcher.route_invalidations import route_invalidations
+from trace_platform.dispatcher.events.emit_events import emit_events
+from trace_platform.dispatcher.events.record_events import record_events
+from trace_platform.dispatcher.redo.invalidate import NOTHING_UPSTREAM, invalidate
+from trace_platform.dispatcher.redo.list_invalidations import list_invalidations
+from trace_platform.dispatcher.redo.process_invalidations import close_invalidations
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
+from trace_platform.dispatcher.tasks.cancel_task import cancel_task
+from trace_platform.dispatcher.tasks.claim_task import claim_tasks
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.tasks.retry_task import retry_task
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import Conflict, Forbidden, StaleFence, UnknownDataset
 from trace_platform.wire.control import EmitRequest

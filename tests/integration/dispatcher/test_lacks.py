@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.support.control_plane import ControlPlane
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.explain import explain
-from trace_platform.dispatcher.list_queues import list_queues
-from trace_platform.dispatcher.pause_job import pause_job
-from trace_platform.dispatcher.plan_dag import plan_dag
-from trace_platform.dispatcher.watch_sources import watch_sources
+from trace_platform.dispatcher.health.explain import explain
+from trace_platform.dispatcher.pressure.list_queues import list_queues
+from trace_platform.dispatcher.pressure.pause_job import pause_job
+from trace_platform.dispatcher.sources.watch_sources import watch_sources
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
+from trace_platform.dispatcher.versions.plan_dag import plan_dag
 from trace_platform.wire.control import PauseRequest
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ import pytest
 from tests.support.chain_data import READER
 from tests.support.control_plane import DAG, ControlPlane
 from trace_platform.cli.draw_lineage import as_mermaid, as_tree
-from trace_platform.dispatcher.roll_back import roll_back
-from trace_platform.dispatcher.trace_lineage import trace_lineage
+from trace_platform.dispatcher.datasets.trace_lineage import trace_lineage
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import BadInput, NotFound, UnknownDataset
 from trace_platform.wire.dataset import Direction, Lineage
 

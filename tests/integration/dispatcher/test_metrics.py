@@ -16,13 +16,13 @@ from tests.support.control_plane import DAG, SECRETS, WORKER_TOKEN, ControlPlane
 from trace_platform.data.alerts import Alert, record
 from trace_platform.data.database import DataDatabase
 from trace_platform.dispatcher.api.create_app import create_app
-from trace_platform.dispatcher.measure import measure
-from trace_platform.dispatcher.measure_alerts import measure_alerts
-from trace_platform.dispatcher.metrics import Metrics
-from trace_platform.dispatcher.pause_job import pause_job
+from trace_platform.dispatcher.health.measure import measure
+from trace_platform.dispatcher.health.measure_alerts import measure_alerts
+from trace_platform.dispatcher.health.metrics import Metrics
+from trace_platform.dispatcher.pressure.pause_job import pause_job
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.query.admission import Admission
-from trace_platform.query.metrics import Metrics as QueryMetrics
+from trace_platform.query.service.admission import Admission
+from trace_platform.query.service.metrics import Metrics as QueryMetrics
 from trace_platform.wire.control import PauseRequest
 from trace_platform.wire.task import EventsRequest, Invalidation
 

@@ -25,7 +25,7 @@ from tests.integration.dispatcher.test_invalidations import (
 )
 from tests.support.control_plane import ControlPlane, stage
 from tests.support.pipeline import Job, Pipeline, edited
-from trace_platform.dispatcher.emit_events import emit_events
+from trace_platform.dispatcher.events.emit_events import emit_events
 from trace_platform.domain.errors import CommitOvertaken, Forbidden, IncompleteOutput
 from trace_platform.wire.control import EmitRequest
 from trace_platform.wire.manifest import MANIFEST_NAME, SUCCESS_NAME, Manifest, ManifestFile, seal

@@ -8,12 +8,12 @@ import pytest
 
 from tests.integration.dispatcher import test_sources as sources
 from tests.support.control_plane import ControlPlane
-from trace_platform.dispatcher.check_health import check_health
-from trace_platform.dispatcher.explain import explain
-from trace_platform.dispatcher.reap_leases import reap_leases
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.retry_task import retry_task
-from trace_platform.dispatcher.watch_sources import watch_sources
+from trace_platform.dispatcher.health.check_health import check_health
+from trace_platform.dispatcher.health.explain import explain
+from trace_platform.dispatcher.sources.watch_sources import watch_sources
+from trace_platform.dispatcher.tasks.reap_leases import reap_leases
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.tasks.retry_task import retry_task
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.wire.control import HealthRule, Why
 from trace_platform.wire.task import Claimed

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.control_plane import DAG, SECRETS, ControlPlane, stage
 from trace_platform.dispatcher.api.create_app import create_app
-from trace_platform.dispatcher.read_task_log import MAX_BYTES
+from trace_platform.dispatcher.tasks.read_task_log import MAX_BYTES
 from trace_platform.domain.prefix import log_uri
 from trace_platform.drivers.postgres.queries import split_queries
 from trace_platform.state import overview

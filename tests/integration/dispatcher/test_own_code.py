@@ -10,10 +10,10 @@ import pytest
 
 from tests.support.control_plane import ControlPlane
 from tests.unit.test_own_code import DAG, FILES, FIRST
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.fetch_code import fetch_code
-from trace_platform.dispatcher.plan_dag import plan_dag
-from trace_platform.dispatcher.trust import is_trusted
+from trace_platform.dispatcher.tasks.fetch_code import fetch_code
+from trace_platform.dispatcher.tasks.trust import is_trusted
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
+from trace_platform.dispatcher.versions.plan_dag import plan_dag
 from trace_platform.domain.errors import InvalidConfig, InvalidDag, NotFound
 from trace_platform.domain.own_code import Code, parse
 from trace_platform.domain.runtimes import Runtimes, starting_point

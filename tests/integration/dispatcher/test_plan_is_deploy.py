@@ -36,9 +36,9 @@ from tests.support.dag_edits import (
     text,
 )
 from tests.support.pipeline import Job, Pipeline, dag_yaml, mixed
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.plan_dag import plan_dag
-from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.events.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
+from trace_platform.dispatcher.versions.plan_dag import plan_dag
 from trace_platform.domain.errors import StalePlan
 from trace_platform.operators import registry
 from trace_platform.state import staleness

@@ -12,12 +12,12 @@ import psycopg
 import pytest
 
 from tests.support.control_plane import ControlPlane, range_event
-from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.claim_task import claim_tasks
-from trace_platform.dispatcher.reap_leases import reap_leases
-from trace_platform.dispatcher.relieve_pressure import level, relieve_pressure, room
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.retry_task import retry_task
+from trace_platform.dispatcher.pressure.relieve_pressure import level, relieve_pressure, room
+from trace_platform.dispatcher.tasks.cancel_task import cancel_task
+from trace_platform.dispatcher.tasks.claim_task import claim_tasks
+from trace_platform.dispatcher.tasks.reap_leases import reap_leases
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.tasks.retry_task import retry_task
 from trace_platform.domain.errors import Conflict, JobOnHold, StaleFence
 from trace_platform.state import events, holds
 from trace_platform.state.pressure import JobLoad

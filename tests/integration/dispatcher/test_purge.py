@@ -20,11 +20,15 @@ from tests.support.chain_data import (
     work,
 )
 from tests.support.control_plane import DAG, ControlPlane
-from trace_platform.dispatcher.purge_generation import finish_purges, plan_purge, purge_generations
-from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
-from trace_platform.dispatcher.retry_task import retry_task
-from trace_platform.dispatcher.roll_back import roll_back
-from trace_platform.dispatcher.show_dataset import list_generations
+from trace_platform.dispatcher.datasets.show_dataset import list_generations
+from trace_platform.dispatcher.events.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.storage.purge_generation import (
+    finish_purges,
+    plan_purge,
+    purge_generations,
+)
+from trace_platform.dispatcher.tasks.retry_task import retry_task
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import (
     BadInput,
     Conflict,

@@ -13,12 +13,12 @@ import pytest
 
 from tests.support.control_plane import SECRETS, ControlPlane
 from trace_platform.dispatcher.api.create_app import create_app
-from trace_platform.dispatcher.prune_history import prune_history
-from trace_platform.dispatcher.record_queries import (
+from trace_platform.dispatcher.datasets.record_queries import (
     list_pii_accesses,
     list_queries,
     record_queries,
 )
+from trace_platform.dispatcher.storage.prune_history import prune_history
 from trace_platform.domain.errors import BadInput
 from trace_platform.wire.pii_access import PiiAccess
 from trace_platform.wire.query import QueryRecord, RecordQueries, UsedDataset

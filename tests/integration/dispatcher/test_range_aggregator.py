@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.control_plane import ControlPlane
 from tests.support.driven import Driven, Nobody
-from trace_platform.dispatcher.invalidate import invalidate
-from trace_platform.dispatcher.route_invalidations import route_invalidations
+from trace_platform.dispatcher.redo.invalidate import invalidate
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.wire.invalidation import InvalidateRequest
 

@@ -8,17 +8,17 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.support.control_plane import ControlPlane, fence_fields, range_event, stage
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.emit_events import emit_events
-from trace_platform.dispatcher.invalidate import invalidate
-from trace_platform.dispatcher.process_invalidations import close_invalidations
-from trace_platform.dispatcher.purge_generation import purge_generations
-from trace_platform.dispatcher.record_events import record_events
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.roll_back import roll_back
-from trace_platform.dispatcher.route_invalidations import route_invalidations
-from trace_platform.dispatcher.watch_sources import watch_sources
+from trace_platform.dispatcher.events.emit_events import emit_events
+from trace_platform.dispatcher.events.record_events import record_events
+from trace_platform.dispatcher.redo.invalidate import invalidate
+from trace_platform.dispatcher.redo.process_invalidations import close_invalidations
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
+from trace_platform.dispatcher.sources.watch_sources import watch_sources
+from trace_platform.dispatcher.storage.purge_generation import purge_generations
+from trace_platform.dispatcher.tasks.cancel_task import cancel_task
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import BadInput, DatasetInUse, Forbidden, InvalidDag
 from trace_platform.state import scopes, staleness
 from trace_platform.wire.control import EmitRequest

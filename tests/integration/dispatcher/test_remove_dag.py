@@ -7,11 +7,11 @@ from uuid import uuid4
 import pytest
 
 from tests.support.pipeline import Job, Pipeline, edited, mixed
-from trace_platform.dispatcher.list_dags import list_dags
-from trace_platform.dispatcher.purge_generation import plan_purge, purge_generations
-from trace_platform.dispatcher.remove_dag import plan_removal, remove_dag
-from trace_platform.dispatcher.roll_back import roll_back
-from trace_platform.dispatcher.route_invalidations import route_invalidations
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
+from trace_platform.dispatcher.storage.purge_generation import plan_purge, purge_generations
+from trace_platform.dispatcher.versions.list_dags import list_dags
+from trace_platform.dispatcher.versions.remove_dag import plan_removal, remove_dag
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import Conflict, DatasetInUse, DeployInProgress, NotFound
 from trace_platform.wire.plan import RemovalRequest, RemovalResponse
 

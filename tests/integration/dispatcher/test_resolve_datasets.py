@@ -22,14 +22,14 @@ from tests.support.control_plane import (
     range_event,
 )
 from tests.support.staged_rows import stage_rows
-from trace_platform.dispatcher.advance_deploys import advance_deploys
 from trace_platform.dispatcher.api.create_app import create_app
-from trace_platform.dispatcher.invalidate import invalidate
-from trace_platform.dispatcher.purge_generation import purge_generations
-from trace_platform.dispatcher.record_events import record_events
-from trace_platform.dispatcher.resolve_datasets import resolve_datasets
-from trace_platform.dispatcher.roll_back import roll_back
-from trace_platform.dispatcher.route_invalidations import route_invalidations
+from trace_platform.dispatcher.datasets.resolve_datasets import resolve_datasets
+from trace_platform.dispatcher.events.record_events import record_events
+from trace_platform.dispatcher.redo.invalidate import invalidate
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
+from trace_platform.dispatcher.storage.purge_generation import purge_generations
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import (
     BadInput,
     GenerationPurged,

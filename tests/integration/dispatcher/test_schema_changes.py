@@ -10,8 +10,8 @@ import pytest
 from tests.support.control_plane import stage
 from tests.support.pipeline import Job, Pipeline
 from tests.support.staged_rows import stage_rows
-from trace_platform.dispatcher.resolve_datasets import resolve_datasets
-from trace_platform.dispatcher.show_dataset import show_dataset
+from trace_platform.dispatcher.datasets.resolve_datasets import resolve_datasets
+from trace_platform.dispatcher.datasets.show_dataset import show_dataset
 from trace_platform.domain.errors import IncompatibleSchema
 from trace_platform.wire.manifest import Manifest, ManifestColumn
 from trace_platform.wire.merge_columns import merge_columns

@@ -6,9 +6,9 @@ import pytest
 
 from tests.integration.dispatcher.test_claims import emit, take
 from tests.support.control_plane import ControlPlane, fence_fields, stage
-from trace_platform.dispatcher.publish_buffer import publish_buffer
-from trace_platform.dispatcher.record_events import record_events
-from trace_platform.dispatcher.roll_back import roll_back
+from trace_platform.dispatcher.events.publish_buffer import publish_buffer
+from trace_platform.dispatcher.events.record_events import record_events
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import Forbidden
 from trace_platform.domain.prefix import scratch_prefix
 from trace_platform.wire.task import BufferPublishRequest, Claimed, EventsRequest, OutputCommit

@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 
 from tests.support.control_plane import ControlPlane
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.check_health import check_health
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.explain import explain
-from trace_platform.dispatcher.list_schedules import list_schedules
-from trace_platform.dispatcher.list_sources import list_sources
-from trace_platform.dispatcher.pause_job import pause_job
-from trace_platform.dispatcher.record_events import record_events
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.resume_job import resume_job
-from trace_platform.dispatcher.retry_task import retry_task
-from trace_platform.dispatcher.roll_back import roll_back
-from trace_platform.dispatcher.tick_source import tick_source
-from trace_platform.dispatcher.trigger_source import trigger_source
-from trace_platform.dispatcher.watch_sources import watch_sources
+from trace_platform.dispatcher.events.record_events import record_events
+from trace_platform.dispatcher.health.check_health import check_health
+from trace_platform.dispatcher.health.explain import explain
+from trace_platform.dispatcher.pressure.pause_job import pause_job
+from trace_platform.dispatcher.pressure.resume_job import resume_job
+from trace_platform.dispatcher.sources.list_schedules import list_schedules
+from trace_platform.dispatcher.sources.list_sources import list_sources
+from trace_platform.dispatcher.sources.tick_source import tick_source
+from trace_platform.dispatcher.sources.trigger_source import trigger_source
+from trace_platform.dispatcher.sources.watch_sources import watch_sources
+from trace_platform.dispatcher.tasks.cancel_task import cancel_task
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.tasks.retry_task import retry_task
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import BadInput, JobOnHold, NotFound
 from trace_platform.wire.control import HealthRule, PauseRequest, TriggerRequest
 from trace_platform.wire.dataset import DatasetWhy

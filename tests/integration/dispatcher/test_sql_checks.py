@@ -8,8 +8,8 @@ import pytest
 from tests.integration.dispatcher.test_invalidations import take
 from tests.support.control_plane import ControlPlane
 from tests.support.staged_rows import stage_rows
-from trace_platform.dispatcher.plan_dag import plan_dag
-from trace_platform.dispatcher.roll_back import roll_back
+from trace_platform.dispatcher.versions.plan_dag import plan_dag
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import InvalidDag
 
 pytestmark = pytest.mark.anyio

@@ -10,10 +10,10 @@ import pytest
 from tests.integration.dispatcher.test_claims import dag, emit
 from tests.support.chain_data import CHANGED, READER, fill, finish, take, work
 from tests.support.control_plane import ControlPlane
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.emit_events import emit_events
-from trace_platform.dispatcher.publish_outbox import publish_outbox
-from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.events.emit_events import emit_events
+from trace_platform.dispatcher.events.publish_outbox import publish_outbox
+from trace_platform.dispatcher.events.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
 from trace_platform.state import generations, locks, staleness
 from trace_platform.state.staleness import Staleness
 from trace_platform.wire.control import EmitRequest

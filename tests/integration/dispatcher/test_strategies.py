@@ -9,8 +9,8 @@ import pytest
 
 from tests.integration.dispatcher.test_claims import dag, emit, take
 from tests.support.control_plane import ControlPlane
-from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.emit_events import emit_events
+from trace_platform.dispatcher.events.emit_events import emit_events
+from trace_platform.dispatcher.tasks.cancel_task import cancel_task
 from trace_platform.domain.errors import UnknownDataset
 from trace_platform.state import events
 from trace_platform.wire.control import EmitRequest

@@ -9,11 +9,11 @@ import pytest
 
 from tests.integration.dispatcher.test_garbage import collecting, committed, stored
 from tests.support.pipeline import Job, Pipeline
-from trace_platform.dispatcher.explain_garbage import explain_garbage
-from trace_platform.dispatcher.prune_history import prune_history
-from trace_platform.dispatcher.resolve_datasets import resolve_datasets
-from trace_platform.dispatcher.retire_superseded import Retention, retire_superseded
-from trace_platform.dispatcher.show_dataset import show_dataset
+from trace_platform.dispatcher.datasets.resolve_datasets import resolve_datasets
+from trace_platform.dispatcher.datasets.show_dataset import show_dataset
+from trace_platform.dispatcher.storage.explain_garbage import explain_garbage
+from trace_platform.dispatcher.storage.prune_history import prune_history
+from trace_platform.dispatcher.storage.retire_superseded import Retention, retire_superseded
 from trace_platform.domain.errors import PastForgotten
 from trace_platform.wire.dataset import GarbageItem
 from trace_platform.wire.query import DatasetRef, ResolvedDataset, ResolveRequest

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from tests.support.control_plane import ControlPlane
-from trace_platform.dispatcher.take_over import take_over
+from trace_platform.dispatcher.tasks.take_over import take_over
 from trace_platform.wire.task import TakeOverRequest
 
 pytestmark = pytest.mark.anyio

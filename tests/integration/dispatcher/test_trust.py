@@ -10,11 +10,11 @@ import pytest
 from tests.integration.dispatcher.test_invalidations import of_input, of_output, report
 from tests.support.control_plane import ControlPlane, fence_fields, stage
 from tests.support.range_work import span
-from trace_platform.dispatcher.claim_task import claim_tasks
-from trace_platform.dispatcher.complete_task import complete_task, complete_tasks
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.record_events import record_events
-from trace_platform.dispatcher.trust import is_trusted, trusted_by
+from trace_platform.dispatcher.events.record_events import record_events
+from trace_platform.dispatcher.tasks.claim_task import claim_tasks
+from trace_platform.dispatcher.tasks.complete_task import complete_task, complete_tasks
+from trace_platform.dispatcher.tasks.trust import is_trusted, trusted_by
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
 from trace_platform.domain.errors import Forbidden
 from trace_platform.domain.runtimes import DEFAULT_RUNTIMES, Runtime, Runtimes, starting_point
 from trace_platform.wire.task import Claimed, CompleteRequest, EventsRequest, OutputCommit

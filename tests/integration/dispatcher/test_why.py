@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 
 from tests.support.control_plane import DAG, ControlPlane
-from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.explain import explain
-from trace_platform.dispatcher.pause_job import pause_job
-from trace_platform.dispatcher.publish_outbox import publish_outbox
+from trace_platform.dispatcher.events.publish_outbox import publish_outbox
+from trace_platform.dispatcher.health.explain import explain
+from trace_platform.dispatcher.pressure.pause_job import pause_job
+from trace_platform.dispatcher.tasks.cancel_task import cancel_task
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.domain.runtimes import Runtime, Runtimes
 from trace_platform.state import tasks as task_state

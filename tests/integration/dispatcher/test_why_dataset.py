@@ -8,10 +8,10 @@ import pytest
 
 from tests.support.chain_data import CHANGED, READER, fill, finish, outputs, take, work
 from tests.support.control_plane import DAG, ControlPlane
-from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.explain import explain
-from trace_platform.dispatcher.pause_job import pause_job
-from trace_platform.dispatcher.retry_task import retry_task
+from trace_platform.dispatcher.health.explain import explain
+from trace_platform.dispatcher.pressure.pause_job import pause_job
+from trace_platform.dispatcher.tasks.cancel_task import cancel_task
+from trace_platform.dispatcher.tasks.retry_task import retry_task
 from trace_platform.wire.control import PauseRequest, Why
 from trace_platform.wire.dataset import DatasetWhy
 

@@ -13,23 +13,23 @@ from tests.support.judge.play import ENDED_BADLY, LIVE, MANY, Play
 from tests.support.judge.quiet import drain
 from tests.support.judge.shapes import SOURCE
 from tests.support.judge.world import Content
-from trace_platform.dispatcher.advance_backfills import advance_backfills
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.collect_garbage import Collecting, collect_garbage
-from trace_platform.dispatcher.heartbeat import heartbeat
-from trace_platform.dispatcher.process_invalidations import close_invalidations
-from trace_platform.dispatcher.prune_history import prune_history
-from trace_platform.dispatcher.purge_generation import plan_purge, purge_generations
-from trace_platform.dispatcher.reap_leases import reap_leases
-from trace_platform.dispatcher.reconcile_partitions import reconcile_partitions
-from trace_platform.dispatcher.relieve_pressure import relieve_pressure
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.retry_task import retry_task
-from trace_platform.dispatcher.roll_back import roll_back
-from trace_platform.dispatcher.route_invalidations import route_invalidations
-from trace_platform.dispatcher.trigger_source import trigger_source
-from trace_platform.dispatcher.watch_sources import watch_sources
+from trace_platform.dispatcher.events.reconcile_partitions import reconcile_partitions
+from trace_platform.dispatcher.pressure.relieve_pressure import relieve_pressure
+from trace_platform.dispatcher.redo.advance_backfills import advance_backfills
+from trace_platform.dispatcher.redo.process_invalidations import close_invalidations
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
+from trace_platform.dispatcher.sources.trigger_source import trigger_source
+from trace_platform.dispatcher.sources.watch_sources import watch_sources
+from trace_platform.dispatcher.storage.collect_garbage import Collecting, collect_garbage
+from trace_platform.dispatcher.storage.prune_history import prune_history
+from trace_platform.dispatcher.storage.purge_generation import plan_purge, purge_generations
+from trace_platform.dispatcher.tasks.cancel_task import cancel_task
+from trace_platform.dispatcher.tasks.heartbeat import heartbeat
+from trace_platform.dispatcher.tasks.reap_leases import reap_leases
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.tasks.retry_task import retry_task
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
+from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import StaleFence, TraceError
 from trace_platform.wire.control import TriggerRequest

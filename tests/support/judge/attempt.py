@@ -11,11 +11,11 @@ from tests.support.control_plane import fence_fields
 from tests.support.judge.content_operator import ContentOperator
 from tests.support.judge.finding import Found
 from tests.support.judge.stage import Stage
-from trace_platform.dispatcher.complete_task import complete_task
+from trace_platform.dispatcher.tasks.complete_task import complete_task
 from trace_platform.domain.errors import InternalError, NotFound, StaleFence, TraceError
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.contract import Operator, Result, TaskContext
-from trace_platform.operators.range_splitter import RangeSplitter
+from trace_platform.operators.ingest.range_splitter import RangeSplitter
 from trace_platform.wire.task import Claimed, CompleteRequest
 
 _OPERATORS: dict[str, type[Operator]] = {

@@ -12,7 +12,7 @@ from tests.support.judge.finding import Found
 from tests.support.judge.shapes import SOURCE, DagShape, Definition, Shape
 from tests.support.judge.stage import Stage
 from tests.support.judge.world import Content, Value, shown
-from trace_platform.dispatcher.resolve_datasets import resolve_datasets
+from trace_platform.dispatcher.datasets.resolve_datasets import resolve_datasets
 from trace_platform.domain.errors import NotFound
 from trace_platform.wire.query import DatasetRef, ResolveRequest
 

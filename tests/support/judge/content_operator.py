@@ -13,7 +13,7 @@ from tests.support.judge.world import Content, World
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
-from trace_platform.operators.parquet_file import WrittenFile
+from trace_platform.operators.io.parquet_file import WrittenFile
 from trace_platform.operators.staging import seal_output
 from trace_platform.wire.task import OutputCommit, TaskInput, TaskOutput
 

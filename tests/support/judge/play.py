@@ -13,11 +13,11 @@ from tests.support.judge.finding import Found
 from tests.support.judge.shapes import SOURCE, DagShape, Definition, Shape, dag_yaml
 from tests.support.judge.stage import Stage
 from tests.support.judge.world import Content, World
-from trace_platform.dispatcher.claim_task import claim_tasks
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.invalidate import invalidate
-from trace_platform.dispatcher.publish_outbox import publish_outbox
-from trace_platform.dispatcher.start_backfill import start_backfill
+from trace_platform.dispatcher.events.publish_outbox import publish_outbox
+from trace_platform.dispatcher.redo.invalidate import invalidate
+from trace_platform.dispatcher.redo.start_backfill import start_backfill
+from trace_platform.dispatcher.tasks.claim_task import claim_tasks
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
 from trace_platform.wire.backfill import BackfillRequest
 from trace_platform.wire.invalidation import InvalidateRequest
 

@@ -8,15 +8,15 @@ from tests.support.judge.finding import Found
 from tests.support.judge.play import LIVE, MANY, Play
 from tests.support.judge.shapes import SOURCE
 from tests.support.judge.world import BLOCKS
-from trace_platform.dispatcher.advance_backfills import advance_backfills
-from trace_platform.dispatcher.advance_deploys import advance_deploys
-from trace_platform.dispatcher.list_invalidations import list_invalidations
-from trace_platform.dispatcher.process_invalidations import close_invalidations
-from trace_platform.dispatcher.relieve_pressure import relieve_pressure
-from trace_platform.dispatcher.requeue_failed import requeue_failed
-from trace_platform.dispatcher.retry_task import retry_task
-from trace_platform.dispatcher.route_invalidations import route_invalidations
-from trace_platform.dispatcher.watch_sources import watch_sources
+from trace_platform.dispatcher.pressure.relieve_pressure import relieve_pressure
+from trace_platform.dispatcher.redo.advance_backfills import advance_backfills
+from trace_platform.dispatcher.redo.list_invalidations import list_invalidations
+from trace_platform.dispatcher.redo.process_invalidations import close_invalidations
+from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
+from trace_platform.dispatcher.sources.watch_sources import watch_sources
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.dispatcher.tasks.retry_task import retry_task
+from trace_platform.dispatcher.versions.advance_deploys import advance_deploys
 from trace_platform.domain.errors import TraceError
 
 # More than any history needs: beyond it something goes round in circles.

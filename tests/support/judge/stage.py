@@ -23,12 +23,12 @@ from tests.conftest import _STOP_WHEN_ORPHANED, PostgresServer, StateDsns
 from tests.support.control_plane import ControlPlane
 from tests.support.judge.content_operator import OPERATORS
 from tests.support.shared_data import shared_data
-from trace_platform.app import databases
-from trace_platform.app.home import Home
-from trace_platform.app.instance import open_instance
-from trace_platform.app.settings import Settings
+from trace_platform.app.instance import databases
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import open_instance
+from trace_platform.app.instance.settings import Settings
 from trace_platform.dispatcher.dispatcher import Dispatcher
-from trace_platform.dispatcher.publish_outbox import Publishing
+from trace_platform.dispatcher.events.publish_outbox import Publishing
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.postgres.database import Database

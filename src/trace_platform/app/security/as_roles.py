@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 from psycopg import sql
 
-from trace_platform.app.databases import DATA, STATE, Database
+from trace_platform.app.instance.databases import DATA, STATE, Database
 from trace_platform.app.security.attempt import Attempt
 from trace_platform.drivers.lite.embedded_postgres import ADMIN
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from trace_platform.app.databases import DATA, STATE
-from trace_platform.app.home import Home
+from trace_platform.app.instance.databases import DATA, STATE
+from trace_platform.app.instance.home import Home
 from trace_platform.app.security.attempt import Attempt
 from trace_platform.app.security.instance_processes import Running, instance_processes
 from trace_platform.drivers.lite.embedded_postgres import ADMIN

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from trace_platform.app.databases import DATA, STATE, dsn
-from trace_platform.app.home import Home
-from trace_platform.app.instance import Instance, read_ports
+from trace_platform.app.instance.databases import DATA, STATE, dsn
+from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.open_instance import Instance, read_ports
+from trace_platform.app.instance.settings import load_settings
 from trace_platform.app.security import surface
 from trace_platform.app.security.as_roles import as_roles
 from trace_platform.app.security.as_stranger import as_stranger
 from trace_platform.app.security.attempt import Attempt
-from trace_platform.app.settings import load_settings
-from trace_platform.app.supervisor import supervisor_pid
+from trace_platform.app.supervise.supervisor import supervisor_pid
 from trace_platform.domain.errors import SetupError
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from trace_platform.app.home import Home
-from trace_platform.app.process_record import read_records
+from trace_platform.app.instance.home import Home
+from trace_platform.app.supervise.process_record import read_records
 
 
 @dataclass(frozen=True, slots=True)

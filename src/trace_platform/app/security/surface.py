@@ -18,8 +18,8 @@ import psutil
 import psycopg
 from psycopg.rows import dict_row
 
-from trace_platform.app.close_home import lets_in
-from trace_platform.app.home import Home
+from trace_platform.app.instance.close_home import lets_in
+from trace_platform.app.instance.home import Home
 from trace_platform.app.security.instance_processes import instance_processes
 
 _RIGHTS = Path(__file__).with_name("rights.sql")

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query
 
-from trace_platform.dispatcher.acknowledge_alerts import acknowledge_alerts
 from trace_platform.dispatcher.api.parameters import Limit
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.dispatcher import Dispatcher
-from trace_platform.dispatcher.list_alerts import list_alerts
+from trace_platform.dispatcher.health.acknowledge_alerts import acknowledge_alerts
+from trace_platform.dispatcher.health.list_alerts import list_alerts
 from trace_platform.wire.alert import Acknowledged, AcknowledgeRequest, AlertList, Severity
 
 

@@ -7,15 +7,15 @@ from typing import TypeVar
 from fastapi import FastAPI
 
 from trace_platform.dispatcher.api.routes import Routes
-from trace_platform.dispatcher.batches import Batches
 from trace_platform.dispatcher.dispatcher import Dispatcher
-from trace_platform.dispatcher.publish_buffer import publish_buffer
-from trace_platform.dispatcher.record_events import record_events
-from trace_platform.dispatcher.task_tokens import refuse_others
+from trace_platform.dispatcher.events.publish_buffer import publish_buffer
+from trace_platform.dispatcher.events.record_events import record_events
+from trace_platform.dispatcher.tasks.batches import Batches
+from trace_platform.dispatcher.tasks.task_tokens import refuse_others
 from trace_platform.domain.errors import TraceError
 from trace_platform.drivers.authenticate import CALLER
+from trace_platform.drivers.task_token import TaskClaims
 from trace_platform.wire import task
-from trace_platform.wire.task_token import TaskClaims
 
 Answer = TypeVar("Answer")
 

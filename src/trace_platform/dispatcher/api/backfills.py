@@ -8,11 +8,11 @@ from fastapi import FastAPI
 
 from trace_platform.dispatcher.api.parameters import Limit
 from trace_platform.dispatcher.api.routes import Routes
-from trace_platform.dispatcher.control_backfill import control_backfill
 from trace_platform.dispatcher.dispatcher import Dispatcher
-from trace_platform.dispatcher.plan_backfill import plan_backfill
-from trace_platform.dispatcher.show_backfill import list_backfills, show_backfill
-from trace_platform.dispatcher.start_backfill import start_backfill
+from trace_platform.dispatcher.redo.control_backfill import control_backfill
+from trace_platform.dispatcher.redo.plan_backfill import plan_backfill
+from trace_platform.dispatcher.redo.show_backfill import list_backfills, show_backfill
+from trace_platform.dispatcher.redo.start_backfill import start_backfill
 from trace_platform.wire import backfill
 
 

@@ -20,10 +20,10 @@ from trace_platform.dispatcher.api import (
     workers,
 )
 from trace_platform.dispatcher.api.routes import Routes
-from trace_platform.dispatcher.batches import Batches
 from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.tasks.batches import Batches
+from trace_platform.drivers import problem
 from trace_platform.drivers.authenticate import guard_routes
-from trace_platform.wire import problem
 
 
 def create_app(me: Dispatcher) -> FastAPI:

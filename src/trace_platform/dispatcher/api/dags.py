@@ -10,15 +10,15 @@ from pydantic import AwareDatetime
 
 from trace_platform.dispatcher.api.parameters import Limit, Named
 from trace_platform.dispatcher.api.routes import Routes
-from trace_platform.dispatcher.deploy_dag import deploy_dag
-from trace_platform.dispatcher.describe import dag_status
 from trace_platform.dispatcher.dispatcher import Dispatcher
-from trace_platform.dispatcher.list_dags import list_dags
-from trace_platform.dispatcher.plan_dag import plan_dag
-from trace_platform.dispatcher.remove_dag import plan_removal, remove_dag
-from trace_platform.dispatcher.roll_back import plan_rollback, roll_back
-from trace_platform.dispatcher.show_deploy import list_deploys, show_deploy
-from trace_platform.dispatcher.show_version import list_versions, show_version
+from trace_platform.dispatcher.health.describe import dag_status
+from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
+from trace_platform.dispatcher.versions.list_dags import list_dags
+from trace_platform.dispatcher.versions.plan_dag import plan_dag
+from trace_platform.dispatcher.versions.remove_dag import plan_removal, remove_dag
+from trace_platform.dispatcher.versions.roll_back import plan_rollback, roll_back
+from trace_platform.dispatcher.versions.show_deploy import list_deploys, show_deploy
+from trace_platform.dispatcher.versions.show_version import list_versions, show_version
 from trace_platform.domain.own_code import Code
 from trace_platform.wire import control, plan
 

@@ -8,19 +8,19 @@ from fastapi import FastAPI, Path, Query
 
 from trace_platform.dispatcher.api.parameters import DatasetName
 from trace_platform.dispatcher.api.routes import Routes
-from trace_platform.dispatcher.collect_garbage import (
+from trace_platform.dispatcher.datasets.list_datasets import list_datasets
+from trace_platform.dispatcher.datasets.list_partitions import list_files, list_partitions
+from trace_platform.dispatcher.datasets.show_dataset import list_generations, show_dataset
+from trace_platform.dispatcher.datasets.trace_lineage import trace_lineage
+from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.storage.collect_garbage import (
     Collecting,
     collect_after,
     sweep_attempts,
 )
-from trace_platform.dispatcher.dispatcher import Dispatcher
-from trace_platform.dispatcher.explain_garbage import explain_garbage
-from trace_platform.dispatcher.list_datasets import list_datasets
-from trace_platform.dispatcher.list_partitions import list_files, list_partitions
-from trace_platform.dispatcher.purge_generation import plan_purge, purge_generations
-from trace_platform.dispatcher.retire_superseded import retire_superseded
-from trace_platform.dispatcher.show_dataset import list_generations, show_dataset
-from trace_platform.dispatcher.trace_lineage import trace_lineage
+from trace_platform.dispatcher.storage.explain_garbage import explain_garbage
+from trace_platform.dispatcher.storage.purge_generation import plan_purge, purge_generations
+from trace_platform.dispatcher.storage.retire_superseded import retire_superseded
 from trace_platform.domain.block_range import MAX_BLOCK
 from trace_platform.wire import dataset as wire
 

@@ -8,12 +8,12 @@ from fastapi import FastAPI, Path, Query
 
 from trace_platform.dispatcher.api.parameters import Limit
 from trace_platform.dispatcher.api.routes import Routes
-from trace_platform.dispatcher.dead_letters import (
+from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.events.dead_letters import (
     change_dead_letters,
     list_dead_letters,
     show_dead_letter,
 )
-from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.wire.dead_letter import DeadLetter, DeadLetterIds, DeadLetterList
 from trace_platform.wire.task import Accepted
 

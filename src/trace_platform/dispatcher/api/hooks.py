@@ -7,8 +7,8 @@ from fastapi import FastAPI, Request
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.api.unproven_bodies import UnprovenBodies
 from trace_platform.dispatcher.dispatcher import Dispatcher
-from trace_platform.dispatcher.receive_hook import Delivery, Receiving, receive_hook
-from trace_platform.wire.headers import WEBHOOK_SIGNATURE
+from trace_platform.dispatcher.sources.receive_hook import Delivery, Receiving, receive_hook
+from trace_platform.drivers.headers import WEBHOOK_SIGNATURE
 from trace_platform.wire.sources import HookResponse
 
 MAX_BODY_BYTES = 1_000_000

@@ -9,8 +9,8 @@ from fastapi import FastAPI, Query
 from trace_platform.dispatcher.api.parameters import DatasetName, Limit
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.dispatcher import Dispatcher
-from trace_platform.dispatcher.invalidate import invalidate
-from trace_platform.dispatcher.list_invalidations import list_invalidations
+from trace_platform.dispatcher.redo.invalidate import invalidate
+from trace_platform.dispatcher.redo.list_invalidations import list_invalidations
 from trace_platform.wire import invalidation
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from trace_platform.wire import secret_schemes
+from trace_platform.drivers import secret_schemes
+from trace_platform.drivers.secret_schemes import Secret
 from trace_platform.wire.control import ProblemDetails
-from trace_platform.wire.secret_schemes import Secret
 
 _WORDS = {
     400: "The body is not what its content type says (bad_input).",

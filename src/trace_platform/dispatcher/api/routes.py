@@ -8,17 +8,17 @@ from fastapi import Request
 
 from trace_platform.dispatcher.api.openapi import documented
 from trace_platform.dispatcher.dispatcher import Secrets
-from trace_platform.dispatcher.task_tokens import TaskTokens
+from trace_platform.dispatcher.tasks.task_tokens import TaskTokens
 from trace_platform.domain.errors import Unauthenticated
 from trace_platform.drivers.authenticate import OPEN, Guard, capability, require
-from trace_platform.wire.headers import (
+from trace_platform.drivers.headers import (
     AUTHORIZATION,
     SERVICE_TOKEN,
     WEBHOOK_SIGNATURE,
     WORKER_TOKEN,
 )
-from trace_platform.wire.secret_schemes import Secret
-from trace_platform.wire.task_token import TaskClaims
+from trace_platform.drivers.secret_schemes import Secret
+from trace_platform.drivers.task_token import TaskClaims
 
 
 class Routes:

@@ -6,19 +6,19 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query, Response
 
-from trace_platform.dispatcher import metrics
 from trace_platform.dispatcher.api.parameters import DatasetName, Limit
 from trace_platform.dispatcher.api.routes import Routes
-from trace_platform.dispatcher.check_health import refuse_stuck
 from trace_platform.dispatcher.claim_rpc_keys import claim_rpc_keys
-from trace_platform.dispatcher.dataset_page import dataset_page, summarize_datasets
-from trace_platform.dispatcher.dispatcher import Dispatcher
-from trace_platform.dispatcher.record_queries import (
+from trace_platform.dispatcher.datasets.dataset_page import dataset_page, summarize_datasets
+from trace_platform.dispatcher.datasets.record_queries import (
     list_pii_accesses,
     list_queries,
     record_queries,
 )
-from trace_platform.dispatcher.resolve_datasets import resolve_datasets
+from trace_platform.dispatcher.datasets.resolve_datasets import resolve_datasets
+from trace_platform.dispatcher.dispatcher import Dispatcher
+from trace_platform.dispatcher.health import metrics
+from trace_platform.dispatcher.health.check_health import refuse_stuck
 from trace_platform.wire import query
 from trace_platform.wire.control import Alive
 from trace_platform.wire.pii_access import PiiAccesses

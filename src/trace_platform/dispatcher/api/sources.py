@@ -6,9 +6,9 @@ from fastapi import FastAPI
 
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.dispatcher import Dispatcher
-from trace_platform.dispatcher.list_schedules import list_schedules
-from trace_platform.dispatcher.list_sources import list_sources
-from trace_platform.dispatcher.tick_source import tick_source
+from trace_platform.dispatcher.sources.list_schedules import list_schedules
+from trace_platform.dispatcher.sources.list_sources import list_sources
+from trace_platform.dispatcher.sources.tick_source import tick_source
 from trace_platform.wire import sources
 from trace_platform.wire.task import Accepted
 

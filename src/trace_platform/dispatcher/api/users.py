@@ -9,21 +9,26 @@ from fastapi import FastAPI, Path, Query
 
 from trace_platform.dispatcher.api.parameters import DatasetName, Limit, Named
 from trace_platform.dispatcher.api.routes import Routes
-from trace_platform.dispatcher.cancel_task import cancel_task
-from trace_platform.dispatcher.change_tasks import cancel_tasks, retry_tasks
-from trace_platform.dispatcher.check_health import check_health
-from trace_platform.dispatcher.describe import group_tasks, list_tasks, tasks_ending, tasks_like
 from trace_platform.dispatcher.dispatcher import Dispatcher
-from trace_platform.dispatcher.emit_events import emit_events
-from trace_platform.dispatcher.explain import explain
-from trace_platform.dispatcher.list_events import list_events
-from trace_platform.dispatcher.list_queues import list_queues
-from trace_platform.dispatcher.pause_job import pause_job
-from trace_platform.dispatcher.read_task_log import read_task_log
-from trace_platform.dispatcher.resume_job import resume_job
-from trace_platform.dispatcher.retry_task import retry_task
-from trace_platform.dispatcher.show_task import show_task
-from trace_platform.dispatcher.trigger_source import trigger_source
+from trace_platform.dispatcher.events.emit_events import emit_events
+from trace_platform.dispatcher.events.list_events import list_events
+from trace_platform.dispatcher.health.check_health import check_health
+from trace_platform.dispatcher.health.describe import (
+    group_tasks,
+    list_tasks,
+    tasks_ending,
+    tasks_like,
+)
+from trace_platform.dispatcher.health.explain import explain
+from trace_platform.dispatcher.pressure.list_queues import list_queues
+from trace_platform.dispatcher.pressure.pause_job import pause_job
+from trace_platform.dispatcher.pressure.resume_job import resume_job
+from trace_platform.dispatcher.sources.trigger_source import trigger_source
+from trace_platform.dispatcher.tasks.cancel_task import cancel_task
+from trace_platform.dispatcher.tasks.change_tasks import cancel_tasks, retry_tasks
+from trace_platform.dispatcher.tasks.read_task_log import read_task_log
+from trace_platform.dispatcher.tasks.retry_task import retry_task
+from trace_platform.dispatcher.tasks.show_task import show_task
 from trace_platform.wire import control, dataset
 from trace_platform.wire.task import Accepted
 

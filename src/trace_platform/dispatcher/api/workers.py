@@ -12,15 +12,16 @@ from fastapi import FastAPI, Path, Response
 from pydantic import BaseModel
 
 from trace_platform.dispatcher.api.routes import Routes
-from trace_platform.dispatcher.batches import Batches
-from trace_platform.dispatcher.claim_task import claim_task
-from trace_platform.dispatcher.describe import fetch_task
 from trace_platform.dispatcher.dispatcher import Dispatcher
-from trace_platform.dispatcher.fetch_code import fetch_code
-from trace_platform.dispatcher.record_worker import record_worker
-from trace_platform.dispatcher.take_over import take_over
+from trace_platform.dispatcher.health.describe import fetch_task
+from trace_platform.dispatcher.tasks.batches import Batches
+from trace_platform.dispatcher.tasks.claim_task import claim_task
+from trace_platform.dispatcher.tasks.fetch_code import fetch_code
+from trace_platform.dispatcher.tasks.record_worker import record_worker
+from trace_platform.dispatcher.tasks.take_over import take_over
 from trace_platform.domain.errors import TraceError
-from trace_platform.wire import problem, task
+from trace_platform.drivers import problem
+from trace_platform.wire import task
 
 
 def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> None:

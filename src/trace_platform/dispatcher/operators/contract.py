@@ -6,15 +6,14 @@ the attempt happen together or not at all. So it is short, and touches nothing b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
-from trace_platform.dispatcher.record_events import Generation
+from trace_platform.dag.event_operators.contract import DeclaredOperator
+from trace_platform.dispatcher.events.record_events import Generation
 from trace_platform.drivers.postgres.queries import Tx
-from trace_platform.operators.accepts import Accepts, Updates
-from trace_platform.operators.contract import OperatorConfig
 from trace_platform.wire.task import DatasetEvent, JobRef, TaskInput
 
 
@@ -38,19 +37,7 @@ class News(DatasetEvent):
     repeat: UUID
 
 
-class EventOperator(Protocol):
-    name: ClassVar[str]
-    Config: ClassVar[type[OperatorConfig]]
-    # The outputs it emits to, by index; None when the job's YAML alone names them.
-    output_names: ClassVar[tuple[str, ...] | None]
-    # What wakes it, and the updates of its outputs; None: those that woke it.
-    accepts: ClassVar[Accepts]
-    emits: ClassVar[Updates | None]
-
-    @staticmethod
-    def problems(inputs: int, config: Any) -> Iterator[str]:
-        """What is wrong with a valid config in a job that reads so many datasets."""
-
+class EventOperator(DeclaredOperator, Protocol):
     async def run(self, tx: Tx, task: Woken) -> Sequence[DatasetEvent]:
         """What it emits. Of one partition only the first counts, unless it is `News`."""
 

@@ -7,17 +7,14 @@ the one that makes a chunk whole, or final, emits it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
 from uuid import uuid5
 
-from pydantic import Field
-
+from trace_platform.dag.event_operators import range_aggregator
+from trace_platform.dag.event_operators.range_aggregator import Config
 from trace_platform.dispatcher.operators.contract import News, Woken
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.operators.accepts import RANGE, RANGES, Accepts, Updates
-from trace_platform.operators.contract import OperatorConfig
 from trace_platform.state import coverage
 from trace_platform.wire.task import TaskInput
 
@@ -25,25 +22,7 @@ from trace_platform.wire.task import TaskInput
 MAX_CHUNKS = 10_000
 
 
-class Config(OperatorConfig):
-    # Chunks begin at multiples of it; the first one may begin later.
-    chunk_blocks: int = Field(ge=1, le=2**40)
-    # A chunk waits until so many blocks are known after it: no reorg should reach it then.
-    finality_depth: int = Field(default=0, ge=0, le=2**40)
-
-
-class RangeAggregator:
-    name: ClassVar[str] = "range_aggregator"
-    Config: ClassVar[type[OperatorConfig]] = Config
-    output_names: ClassVar[tuple[str, ...] | None] = ("ranges",)
-    accepts: ClassVar[Accepts] = RANGES
-    emits: ClassVar[Updates | None] = RANGE
-    has_rows: ClassVar[bool] = False
-
-    @staticmethod
-    def problems(inputs: int, config: Any) -> Iterator[str]:
-        return iter(())
-
+class RangeAggregator(range_aggregator.RangeAggregator):
     async def run(self, tx: Tx, task: Woken) -> list[News]:
         extents = await coverage.extents(tx, task.generation_id)
         if not extents or any(extent["last"] is None for extent in extents):

@@ -1,13 +1,12 @@
-"""The Dispatcher's own operators by name."""
+"""The Dispatcher's own operators by name, as they run."""
 
 from __future__ import annotations
 
+from trace_platform.dag.event_operators import registry
 from trace_platform.dispatcher.operators.aggregator import Aggregator
 from trace_platform.dispatcher.operators.contract import EventOperator
 from trace_platform.dispatcher.operators.range_aggregator import RangeAggregator
 from trace_platform.dispatcher.operators.wire_tap import WireTap
-from trace_platform.domain.alike import meant
-from trace_platform.domain.errors import InvalidConfig
 
 OPERATORS: dict[str, type[EventOperator]] = {
     each.name: each for each in (Aggregator, RangeAggregator, WireTap)
@@ -15,7 +14,5 @@ OPERATORS: dict[str, type[EventOperator]] = {
 
 
 def load(name: str) -> type[EventOperator]:
-    if name not in OPERATORS:
-        hint = meant(name, OPERATORS) or f"there are {', '.join(sorted(OPERATORS))}"
-        raise InvalidConfig(f"there is no operator '{name}' with runtime: dispatcher", hint=hint)
-    return OPERATORS[name]
+    """Raise InvalidConfig for a name that no operator has."""
+    return OPERATORS[registry.load(name).name]

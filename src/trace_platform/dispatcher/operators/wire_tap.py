@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import structlog
 
+from trace_platform.dag.event_operators import wire_tap
+from trace_platform.dag.event_operators.wire_tap import Config
 from trace_platform.dispatcher.operators.contract import News, Woken, relayed
 from trace_platform.drivers.postgres.queries import Tx
-from trace_platform.operators.accepts import ANYTHING, Accepts, Updates
-from trace_platform.operators.contract import OperatorConfig
 from trace_platform.wire.task import TaskInput
 
 log = structlog.get_logger()
 
 
-class Config(OperatorConfig):
-    log: bool = False
-
-
-class WireTap:
-    name: ClassVar[str] = "wire_tap"
-    Config: ClassVar[type[OperatorConfig]] = Config
-    output_names: ClassVar[tuple[str, ...] | None] = None
-    accepts: ClassVar[Accepts] = ANYTHING
-    emits: ClassVar[Updates | None] = None
-    has_rows: ClassVar[bool] = False
-
-    @staticmethod
-    def problems(inputs: int, config: Any) -> Iterator[str]:
-        return iter(())
-
+class WireTap(wire_tap.WireTap):
     async def run(self, tx: Tx, task: Woken) -> list[News]:
         config: Config = task.config
         if config.log:

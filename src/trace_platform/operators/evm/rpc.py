@@ -27,6 +27,7 @@ from trace_platform.domain.errors import (
     WrongChain,
 )
 from trace_platform.domain.evm_hex import quantity
+from trace_platform.drivers.headers import WORKER_TOKEN
 from trace_platform.drivers.node_url import (
     login,
     parse_url,
@@ -37,7 +38,6 @@ from trace_platform.drivers.node_url import (
     target,
 )
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
-from trace_platform.wire.headers import WORKER_TOKEN
 from trace_platform.wire.rpc_codes import (
     BAD_PARAMS,
     DISAGREE,

@@ -437,4 +437,4 @@ class SparkRuntime:
 
 
 def _import_what_tasks_need(_: int) -> None:
-    from trace_platform.operators import cryo_ingest  # noqa: F401
+    pass

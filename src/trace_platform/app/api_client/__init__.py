@@ -1,0 +1,1 @@
+"""The services of a running instance, as the commands ask them."""

@@ -1,0 +1,1 @@
+"""What an instance is on disk: its home, settings, databases, users and secrets."""

@@ -1,0 +1,1 @@
+"""Processes of an instance: started, watched, stopped, logged."""

@@ -1,0 +1,1 @@
+"""What the Dispatcher's own operators say of themselves; `dispatcher/operators` runs them."""

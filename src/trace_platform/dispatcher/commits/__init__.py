@@ -1,0 +1,1 @@
+"""What an attempt wrote is verified and becomes current."""

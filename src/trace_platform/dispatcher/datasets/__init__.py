@@ -1,0 +1,1 @@
+"""Datasets as readers see them: resolved, listed, judged, traced."""

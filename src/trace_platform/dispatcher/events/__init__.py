@@ -1,0 +1,1 @@
+"""Events are recorded, routed and announced."""

@@ -1,0 +1,99 @@
+"""① A running attempt emits events of its own outputs, says what is invalid, and how far its tables
+go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from trace_platform.dispatcher.commits.refuse_unfit import refuse_unfit_tables
+from trace_platform.dispatcher.commits.verify_output import check_table
+from trace_platform.dispatcher.redo.invalidate import attempt_rows
+from trace_platform.dispatcher.redo.process_invalidations import does_again
+from trace_platform.dispatcher.tasks.trust import Trusts
+from trace_platform.domain.errors import Forbidden
+from trace_platform.domain.fence import Fence
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Row
+from trace_platform.state import datasets, events, invalidations, tasks
+from trace_platform.state.partitions import Committed
+from trace_platform.wire.task import DatasetEvent, EventsRequest, Invalidation
+
+Generation = tuple[UUID, UUID]
+
+
+# Hears of the ranges that a job rewrote, with the names of its DAG and its own.
+Rewrote = Callable[[str, str, Sequence[Invalidation]], None]
+
+
+async def record_events(
+    state: Database,
+    request: EventsRequest,
+    trusts: Trusts,
+    rewrote: Rewrote = lambda dag, job, ranges: None,
+) -> int:
+    """How many of them are new. Raise StaleFence when the attempt lost its task."""
+    async with state.transaction() as tx:
+        task = await tasks.hold_fence(tx, request.fence)
+        refuse_superseded(task, request.fence)
+        accepted = 0
+        await refuse_unfit_tables(tx, request.tables)
+        # In the order in which commits take these locks.
+        for table in sorted(request.tables, key=lambda each: each.dataset_version):
+            check_table(task, table, trusts)
+            await datasets.advance_cursor(tx, table)
+        if request.events:
+            accepted += await events.record(tx, event_rows(task, request.events, {}))
+        # What gave way can never become current: nobody reads it, and nobody makes it anew.
+        if request.invalidations and not task["superseded"]:
+            rows = attempt_rows(task, request.invalidations, trusts)
+            accepted += await invalidations.record(tx, rows)
+    if request.invalidations:
+        rewrote(task["dag_name"], task["job_name"], request.invalidations)
+    return accepted
+
+
+def refuse_superseded(task: Row, fence: Fence) -> None:
+    """Raise StaleFence for an attempt whose version gave way. A source has no inputs; what it still
+    says goes to its own generation, which nobody reads."""
+    if task["superseded"] and task["inputs"]:
+        raise tasks.stale(fence)
+
+
+def event_rows(
+    task: Row, given: list[DatasetEvent], committed: Mapping[tuple[Generation, str], Committed]
+) -> list[dict[str, Any]]:
+    """Events as they are stored; those of a partition just committed name its materialisation."""
+    allowed = pinned_generations(task) if given else set()
+    producer = {
+        "org_id": str(task["org_id"]),
+        "task_id": str(task["id"]),
+        "attempt": task["attempt"],
+        # What follows from a task that is less urgent than its job is no more urgent than it.
+        "priority": task["priority"] if task["priority"] > task["job_priority"] else None,
+        "repeat": str(task["id"]) if _does_again(task) else None,
+    }
+    rows = []
+    for event in given:
+        generation = (event.dataset_uuid, event.dataset_version)
+        if generation not in allowed:
+            raise Forbidden(f"dataset {event.dataset_uuid} is not an output of this attempt")
+        made = committed.get((generation, event.partition_key or ""))
+        facts = {"materialisation": str(made.id), "replaces": made.replaces} if made else {}
+        rows.append(event.model_dump(mode="json") | producer | facts)
+    return rows
+
+
+def _does_again(task: Row) -> bool:
+    """Whether what the task passes on may have been passed on before, as it was then."""
+    return (
+        task["backfill_id"] is not None
+        or does_again(task)
+        or any(given.get("replaces") for given in task["inputs"])
+    )
+
+
+def pinned_generations(task: Row) -> set[Generation]:
+    """The dataset generations that this attempt was given to write."""
+    return {(UUID(o["dataset_uuid"]), UUID(o["dataset_version"])) for o in task["outputs"]}

@@ -1,0 +1,1 @@
+"""What an attempt reads, and which ranges it therefore does."""

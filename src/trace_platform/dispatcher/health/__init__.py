@@ -1,0 +1,1 @@
+"""What people look at: health, metrics, alerts, and why something waits."""

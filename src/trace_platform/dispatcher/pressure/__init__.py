@@ -1,0 +1,1 @@
+"""Queues that are too long; jobs that are paused."""

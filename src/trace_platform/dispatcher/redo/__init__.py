@@ -1,0 +1,1 @@
+"""What is done again: invalidations and backfills."""

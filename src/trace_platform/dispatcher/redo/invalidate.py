@@ -1,0 +1,153 @@
+"""A part of a dataset is said to be invalid: by a running attempt, or by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+from uuid import UUID, uuid4, uuid5
+
+from trace_platform.dispatcher.datasets.find_dataset import find_dataset
+from trace_platform.dispatcher.tasks.trust import Trusts, refuse_untrusted
+from trace_platform.domain.block_range import MAX_BLOCK, BlockRange
+from trace_platform.domain.errors import BadInput, Conflict, Forbidden
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.state import dags, invalidations, locks, scopes
+from trace_platform.wire.invalidation import InvalidateRequest, InvalidateResponse
+from trace_platform.wire.task import Invalidation, InvalidScope
+
+NOTHING_UPSTREAM = "nothing upstream holds this range"
+# What attempts report has its identity from what it is about.
+_NAMESPACE = UUID("8f0a1c52-6d7e-4b3a-9c55-1e2f3a4b5c6d")
+
+
+def range_of(scope: InvalidScope) -> BlockRange | None:
+    """The blocks that it is about; None for a partition that is no block range."""
+    if scope.start is not None and scope.end is not None:
+        return BlockRange(scope.start, scope.end)
+    with suppress(BadInput):
+        span = BlockRange.parse(scope.partition_key or "")
+        # Beyond it no block lies: such a key is a name.
+        return span if span.end <= MAX_BLOCK else None
+    return None
+
+
+async def invalidate(
+    state: Database, org_id: UUID, request: InvalidateRequest
+) -> InvalidateResponse:
+    """By hand, of the current generation. Nobody can make anew what a source made, so its readers
+    do their work again; else the producer does, and what it makes goes on from there."""
+    async with state.transaction() as tx:
+        # What is current stays so until this is on record.
+        await locks.share_routing(tx)
+        dataset = await find_dataset(tx, org_id, request.dataset)
+        job = await dags.active_job(tx, org_id, dataset["dag_name"], dataset["job_name"])
+        shared = dataset["job_name"].startswith("@")
+        if job is None and not shared:
+            raise BadInput(
+                f"'{request.dataset}' is made by {dataset['dag_name']}.{dataset['job_name']}, "
+                "which is not deployed any more",
+                hint="nothing reads it, and nothing can make it anew",
+            )
+        row = scope_row(request) | {
+            "id": str(request.request_id or uuid4()),
+            "org_id": str(org_id),
+            "dataset_uuid": str(dataset["uuid"]),
+            "dataset_version": str(dataset["current_version"]),
+            # What several jobs write nobody makes anew.
+            "remade": job is None or job["activation"] == "source",
+        }
+        new = await invalidations.record(tx, [row])
+        recorded = await invalidations.get(tx, UUID(row["id"]))
+        assert recorded is not None, "it was just recorded, or before"
+        _refuse_another(request, dataset, recorded, org_id)
+        producer = f"{dataset['dag_name']}.{dataset['job_name']}"
+        jobs, note = await _concerned(tx, recorded, producer)
+    return InvalidateResponse(
+        invalidation_id=recorded["id"],
+        new=bool(new),
+        remade=recorded["remade"],
+        jobs=jobs,
+        note=recorded["note"] or note,
+    )
+
+
+def _refuse_another(request: InvalidateRequest, dataset: Row, found: Row, org_id: UUID) -> None:
+    """Its range may have grown since: what it was merged with is part of it."""
+    said = (found["org_id"], found["dataset_uuid"], found["reason"])
+    if said != (org_id, dataset["uuid"], request.reason):
+        raise Conflict(
+            f"request {request.request_id} was made before, for something else",
+            hint="make another request_id for another request",
+        )
+
+
+async def _concerned(tx: Tx, found: Row, producer: str) -> tuple[list[str], str | None]:
+    """Who has something to do for it as things stand, or why nobody has."""
+    if found["remade"]:
+        names = [row["name"] for row in await invalidations.readers(tx, found["dataset_version"])]
+        return names, None if names else "nobody reads it"
+    given = await producer_inputs(tx, found)
+    return ([producer], None) if given else ([], NOTHING_UPSTREAM)
+
+
+async def producer_inputs(tx: Tx, invalid: Row) -> list[Row]:
+    """What the producer made the invalid part of, as far as it is there."""
+    generation_id = invalid.get("generation_id") or await scopes.generation_of(
+        tx, invalid["dataset_version"]
+    )
+    if invalid["range_start"] is None:
+        return await scopes.of_partition(tx, generation_id, invalid["partition_key"])
+    span = BlockRange(invalid["range_start"], invalid["range_end"])
+    return await scopes.overlapping(tx, generation_id, span)
+
+
+def attempt_rows(task: Row, given: Sequence[Invalidation], trusts: Trusts) -> list[dict[str, Any]]:
+    """What an attempt reports, as it is recorded. Raise Forbidden for what it neither writes nor
+    reads, and for an operator that is not trusted: other jobs run again for it."""
+    if given:
+        refuse_untrusted(task, trusts, "say that data is invalid")
+    written = _generations(task["outputs"]) if given else set()
+    read = _generations(task["inputs"]) if given else set()
+    rows = []
+    for each in given:
+        generation = (str(each.dataset_uuid), str(each.dataset_version))
+        if generation not in written | read:
+            raise Forbidden(
+                f"dataset {each.dataset_uuid} is neither an input nor an output of this attempt"
+            )
+        rows.append(attempt_row(task, each, remade=generation in written))
+    return rows
+
+
+def attempt_row(task: Row, invalid: Invalidation, *, remade: bool) -> dict[str, Any]:
+    """Reported twice by one attempt, it is one; with an id of its own also by several."""
+    scope = scope_row(invalid)
+    part = f"{scope['scope']}/{scope['partition_key']}/{scope['start']}-{scope['end']}"
+    once = invalid.request_id or f"{task['attempt']}/{part}"
+    said = f"{task['id']}/{once}/{invalid.dataset_version}"
+    return scope | {
+        "id": str(uuid5(_NAMESPACE, said)),
+        "org_id": str(task["org_id"]),
+        "dataset_uuid": str(invalid.dataset_uuid),
+        "dataset_version": str(invalid.dataset_version),
+        "remade": remade,
+        "task_id": str(task["id"]),
+        "attempt": task["attempt"],
+    }
+
+
+def scope_row(scope: InvalidScope) -> dict[str, Any]:
+    span = range_of(scope)
+    return {
+        "scope": scope.scope,
+        "partition_key": scope.partition_key or (span.key if span else None),
+        "start": span.start if span else None,
+        "end": span.end if span else None,
+        "reason": scope.reason,
+    }
+
+
+def _generations(places: Sequence[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {(place["dataset_uuid"], place["dataset_version"]) for place in places}

@@ -1,0 +1,1 @@
+"""Sources run, tick, are called and triggered."""

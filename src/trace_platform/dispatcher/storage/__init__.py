@@ -1,0 +1,1 @@
+"""What nobody needs any more is forgotten and deleted."""

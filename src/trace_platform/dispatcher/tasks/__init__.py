@@ -1,0 +1,1 @@
+"""The life of a task: claimed, kept alive, completed, retried, canceled."""

@@ -1,0 +1,321 @@
+"""⑦ Attempts end: their outputs are committed and their events recorded, or they failed.
+
+Behind the fence, and whole: an attempt that commits outputs has a transaction of its own, the
+others of a batch share one. A report that comes twice (the reply got lost) is answered like the
+first one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from trace_platform.dispatcher.commits.commit_outputs import Commits, Verified, commit_outputs
+from trace_platform.dispatcher.commits.refuse_unfinished import refuse_unfinished
+from trace_platform.dispatcher.commits.verify_output import check_table, is_table, verify_output
+from trace_platform.dispatcher.events.record_events import event_rows
+from trace_platform.dispatcher.redo.invalidate import attempt_rows
+from trace_platform.dispatcher.redo.process_invalidations import cascade_rows, process_invalidations
+from trace_platform.dispatcher.tasks.split_task import check_split, split_task
+from trace_platform.dispatcher.tasks.trust import Trusts, nobody
+from trace_platform.domain.errors import (
+    CommitOvertaken,
+    InternalError,
+    StaleFence,
+    TraceError,
+    Unavailable,
+)
+from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.state import events, invalidations, locks, tasks
+from trace_platform.state.tasks import Ending
+from trace_platform.wire.manifest import Manifest
+from trace_platform.wire.task import CompleteRequest, CompleteResponse, DatasetEvent, OutputCommit
+
+log = structlog.get_logger()
+
+# Another version of the DAG took the place of the task's.
+SUPERSEDED = "superseded"
+CANCELED = "canceled"
+# For so long a task waits for what is away before its attempts count.
+MAX_OUTAGE_S = 6 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Completing:
+    """What ending an attempt needs."""
+
+    state: Database
+    store: ObjectStore
+    bucket: str
+    retry_base_s: float
+    # Hears how attempts ended.
+    ended: Callable[[Iterable[str]], None] = lambda _: None
+    trusts: Trusts = nobody
+
+
+async def complete_task(me: Completing, request: CompleteRequest) -> CompleteResponse:
+    """Raise StaleFence, with nothing changed, when another attempt owns the task."""
+    (answer,) = await complete_tasks(me, [request])
+    if isinstance(answer, TraceError):
+        raise answer
+    return answer
+
+
+async def complete_tasks(
+    me: Completing, requests: Sequence[CompleteRequest]
+) -> list[CompleteResponse | TraceError]:
+    """In the order of the requests: how each attempt ended, or why it did not."""
+    once = list({request.fence: request for request in requests}.values())
+    plain = [request for request in once if not _commits(request)]
+    errors = await _end_together(me, plain)
+    for request in once:
+        if _commits(request):
+            errors[request.fence] = await _error_of(_commit_alone(me, request))
+    me.ended(request.status for request in once if errors[request.fence] is None)
+    return [errors[r.fence] or CompleteResponse(status=r.status) for r in requests]
+
+
+Errors = dict[Any, TraceError | None]
+
+
+def _commits(request: CompleteRequest) -> bool:
+    return request.status == "Completed" and bool(request.outputs)
+
+
+async def _end_together(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
+    if not requests:
+        return {}
+    try:
+        return await _end(me, requests)
+    except Unavailable:
+        raise
+    except Exception as error:
+        if len(requests) == 1:
+            return {requests[0].fence: _named(error)}
+    # One that the database refuses must not take the others down with it.
+    errors: Errors = {}
+    for request in requests:
+        errors |= await _end_together(me, [request])
+    return errors
+
+
+async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
+    errors: Errors = {}
+    rows: list[dict[str, Any]] = []
+    invalid: list[dict[str, Any]] = []
+    async with me.state.transaction() as tx:
+        held = await tasks.hold_fences(tx, [request.fence for request in requests])
+        owned = []
+        for given in requests:
+            if not _holds(held, given):
+                continue
+            request = _as_wanted(held[given.task_id], given)
+            try:
+                if request.split:
+                    check_split(held[request.task_id], request.split)
+                elif request.status == "Completed":
+                    await refuse_unfinished(tx, held[request.task_id])
+                said = attempt_rows(held[request.task_id], request.invalidations, me.trusts)
+                rows += event_rows(held[request.task_id], request.events, {})
+                invalid += said
+                owned.append(request)
+                errors[request.fence] = None
+            except TraceError as error:
+                errors[request.fence] = error
+        await _write_ends(tx, owned, me.retry_base_s)
+        if rows:
+            await events.record(tx, rows)
+        if invalid:
+            await invalidations.record(tx, invalid)
+        completed = [request for request in owned if request.status == "Completed"]
+        for request in completed:
+            if request.split:
+                await split_task(tx, held[request.task_id], request.split)
+        await process_invalidations(tx, [held[request.task_id] for request in completed])
+        await _make_room(tx, [held[request.task_id] for request in owned])
+        lost = [request for request in requests if request.fence not in errors]
+        return errors | await _repeated_or_stale(tx, lost)
+
+
+def _as_wanted(task: Row, request: CompleteRequest) -> CompleteRequest:
+    """The end of the attempt, as far as anybody wants it.
+
+    What a version that gave way still reports commits nothing: it can never become current. An
+    attempt that stopped because its version had given way, which counts again by now, was
+    interrupted. One that was to be canceled and did nothing was: it has no parts. One that was
+    overtaken did nothing wrong: another attempt reads what is current.
+    """
+    nothing: dict[str, Any] = {"events": [], "outputs": [], "invalidations": [], "split": []}
+    if task["superseded"]:
+        ended = {"status": "Canceled", "error_code": SUPERSEDED}
+        return request.model_copy(update=nothing | ended)
+    if request.split and task["cancel_requested_at"] is not None:
+        return request.model_copy(update=nothing | {"status": "Canceled", "error_code": CANCELED})
+    wanted = task["cancel_requested_at"] is None and task["drain_requested_at"] is not None
+    if request.status == "Canceled" and wanted:
+        again = {"status": "Failed", "interrupted": True, "retryable": True}
+        return request.model_copy(update=nothing | again)
+    if request.status == "Failed" and request.error_code == CommitOvertaken.code:
+        return request.model_copy(update={"interrupted": True, "retryable": True})
+    return request
+
+
+def _holds(held: dict[UUID, Row], request: CompleteRequest) -> bool:
+    task = held.get(request.task_id)
+    return task is not None and task["lease_token"] == request.lease_token
+
+
+async def _write_ends(tx: Tx, requests: Sequence[CompleteRequest], retry_base_s: float) -> None:
+    finished = [_ending(r) for r in requests if r.status != "Failed"]
+    failed = [_ending(r) for r in requests if r.status == "Failed"]
+    if finished:
+        await tasks.finish(tx, finished)
+    if failed:
+        await tasks.fail(tx, failed, retry_base_s, MAX_OUTAGE_S)
+
+
+async def _make_room(tx: Tx, ended: Sequence[Row]) -> None:
+    limited = [task for task in ended if task["max_concurrency"] is not None]
+    if limited:
+        await tasks.announce_next(tx, limited)
+
+
+async def _repeated_or_stale(tx: Tx, requests: Sequence[CompleteRequest]) -> Errors:
+    if not requests:
+        return {}
+    outcomes = await tasks.ended_outcomes(tx, [request.fence for request in requests])
+    return {
+        r.fence: None if _is_answer(outcomes.get(r.task_id), r) else tasks.stale(r.fence)
+        for r in requests
+    }
+
+
+def _is_answer(ended: Row | None, request: CompleteRequest) -> bool:
+    """Whether the attempt ended by this very report: one that was superseded, or to be canceled
+    before it was split, as Canceled."""
+    if ended is None:
+        return False
+    code = CANCELED if request.split else SUPERSEDED
+    canceled = ended["outcome"] == "Canceled" and ended["error_code"] in (code, SUPERSEDED)
+    return bool(ended["outcome"] == request.status or canceled)
+
+
+async def _commit_alone(me: Completing, request: CompleteRequest) -> None:
+    try:
+        await _commit_held(me, request)
+    except StaleFence:
+        async with me.state.transaction() as tx:
+            repeated = await _repeated_or_stale(tx, [request])
+        if repeated[request.fence] is not None:
+            raise
+
+
+async def _commit_held(me: Completing, request: CompleteRequest) -> None:
+    async with me.state.transaction() as tx:
+        task = await tasks.hold_fence(tx, request.fence)
+    if task["superseded"]:
+        (error,) = (await _end(me, [request])).values()
+        if error is not None:
+            raise error
+        return
+    # Reading the manifests takes time, so it happens outside of the transaction that commits:
+    # staged files belong to this attempt alone and never change.
+    verified = await _verify(me, task, request.outputs)
+    async with me.state.transaction() as tx:
+        # Before the fence, as whoever deploys: which versions are read stays so until this is
+        # committed, so that a deploy sees what was made of those that it replaces.
+        await locks.share_routing(tx)
+        task = await tasks.hold_fence(tx, request.fence)
+        if task["superseded"]:
+            await _write_ends(tx, [_as_wanted(task, request)], me.retry_base_s)
+            return
+        await _write_ends(tx, [request], me.retry_base_s)
+        committed = await commit_outputs(tx, task, verified)
+        await refuse_unfinished(tx, task)
+        given = [*request.events, *_events_of(verified, committed)]
+        await events.record(tx, event_rows(task, given, committed))
+        tables = [output for output, manifest in verified if manifest is None]
+        invalid = [
+            *attempt_rows(task, request.invalidations, me.trusts),
+            *cascade_rows(task, tables),
+        ]
+        if invalid:
+            await invalidations.record(tx, invalid)
+        await process_invalidations(tx, [task])
+        await _make_room(tx, [task])
+
+
+async def _verify(me: Completing, task: Row, outputs: Sequence[OutputCommit]) -> Verified:
+    verified: Verified = []
+    for output in outputs:
+        if is_table(output):
+            check_table(task, output, me.trusts)
+            verified.append((output, None))
+        else:
+            manifest = await asyncio.to_thread(verify_output, me.store, me.bucket, task, output)
+            verified.append((output, manifest))
+    return verified
+
+
+def _events_of(verified: Verified, committed: Commits) -> list[DatasetEvent]:
+    """One event per committed output, so that none can be forgotten."""
+    return [
+        DatasetEvent(
+            dataset_uuid=output.dataset_uuid,
+            dataset_version=output.dataset_version,
+            **_scope(output, manifest),
+        )
+        for output, manifest in verified
+        if manifest is None
+        or ((output.dataset_uuid, output.dataset_version), manifest.partition_key) in committed
+    ]
+
+
+def _scope(output: OutputCommit, manifest: Manifest | None) -> dict[str, Any]:
+    if manifest is None:
+        return {"cursor": output.cursor}
+    return {
+        "partition_key": manifest.partition_key,
+        "start": manifest.start,
+        "end": manifest.end,
+    }
+
+
+def _ending(request: CompleteRequest) -> Ending:
+    done = request.status == "Completed"
+    return Ending(
+        fence=request.fence,
+        status=request.status,
+        error_code=None if done else request.error_code,
+        error_message=None if done else request.error_message,
+        retryable=request.retryable,
+        retry_after_s=request.retry_after_s,
+        interrupted=request.interrupted,
+        outage=request.outage,
+        has_log=request.has_log,
+    )
+
+
+async def _error_of(work: Any) -> TraceError | None:
+    """What is wrong with this one. When trying again may help, all of the batch is tried again."""
+    try:
+        await work
+    except Unavailable:
+        raise
+    except Exception as error:
+        return _named(error)
+    return None
+
+
+def _named(error: Exception) -> TraceError:
+    if isinstance(error, TraceError):
+        return error
+    log.error("completion_broke", exc_info=error)
+    return InternalError("a defect; the dispatcher's log has more")

@@ -1,0 +1,1 @@
+"""DAG versions: planned, deployed, cut over, rolled back, removed."""

@@ -1,0 +1,1 @@
+"""Operators that bring rows in and lay them out: ranges, ingest, compaction."""

@@ -1,0 +1,1 @@
+"""How operators read and write rows: Parquet files, hot tables, staged outputs."""

@@ -1,0 +1,1 @@
+"""What the service and the confined process say to each other."""
