@@ -16,8 +16,8 @@ import pytest
 
 from tests.support.scripted_rpc import scripted_rpc
 from tests.support.stack import Stack, trace, wait_for
+from trace_devchain import DevChain, rpc
 from trace_platform.app.api_client import control_client
-from trace_platform.devchain import DevChain, rpc
 from trace_platform.wire.control import TaskStatus
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.stack import Stack, trace, wait_for
-from trace_platform.devchain import DevChain
+from trace_devchain import DevChain
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
 

@@ -34,8 +34,8 @@ from tests.support.control_plane import ControlPlane
 from tests.support.operator_task import no_spark, operator_task
 from tests.support.scripted_rpc import RpcError, ScriptedRpc, scripted_rpc
 from tests.support.served_egress import WORKER_TOKEN, pool, served_egress
+from trace_devchain import DevChain
 from trace_platform.data.database import DataDatabase
-from trace_platform.devchain import DevChain
 from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import (

@@ -17,8 +17,8 @@ from tests.conftest import DataDsns
 from tests.support.cold_chain import served
 from tests.support.operator_task import operator_task
 from tests.support.scripted_rpc import Raw, ScriptedRpc
+from trace_devchain import DevChain
 from trace_platform.data.database import DataDatabase
-from trace_platform.devchain import DevChain
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import TaskCanceled, WrongChain
 from trace_platform.operators.checks.liveliness_monitor import Config, LivelinessMonitor

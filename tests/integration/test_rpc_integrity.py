@@ -21,8 +21,8 @@ from tests.support.anvil import anvil
 from tests.support.cold_chain import served
 from tests.support.operator_task import operator_task
 from tests.support.scripted_rpc import Raw, ScriptedRpc
+from trace_devchain import DevChain
 from trace_platform.data.database import DataDatabase
-from trace_platform.devchain import DevChain
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.drivers.secret_file import SecretFile

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.support.scripted_rpc import RpcError, ScriptedRpc, scripted_rpc
-from trace_platform.devchain import DevChain, rpc_error
-from trace_platform.devchain.methods import METHODS
+from trace_devchain import DevChain, rpc_error
+from trace_devchain.methods import METHODS
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from trace_platform.devchain import DevChain
-from trace_platform.devchain.accounts import POPULATION, zipf_slots
-from trace_platform.devchain.activity import MAX_UINT256, TRANSFER
+from trace_devchain import DevChain
+from trace_devchain.accounts import POPULATION, zipf_slots
+from trace_devchain.activity import MAX_UINT256, TRANSFER
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.evm_encoding import bloom_bits, encoded, keccak256
 from trace_platform.operators.evm_header.header import ProvableBlock, header_hash
@@ -193,7 +193,7 @@ def test_addresses_are_many_and_few_of_them_hot() -> None:
 
 def test_same_options_give_the_same_bytes_in_another_process() -> None:
     code = (
-        "import hashlib; from trace_platform.devchain import DevChain\n"
+        "import hashlib; from trace_devchain import DevChain\n"
         "c = DevChain(blocks=60, seed=7); c.reorg(5); c.mine(3); s = hashlib.sha256()\n"
         "for n in reversed(range(c.head + 1)):\n"
         "    for f in (c.receipts(n), c.hashed_block(n), c.full_block(n)): pass\n"

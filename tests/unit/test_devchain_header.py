@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from trace_platform.devchain.header import EMPTY_OMMERS, EMPTY_TRIE
+from trace_devchain.header import EMPTY_OMMERS, EMPTY_TRIE
 from trace_platform.domain.evm_encoding import Item, bloom_bits, encoded
 from trace_platform.operators.evm_header.header import ProvableBlock, header_hash
 

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from trace_platform.devchain import DevChain, serve
-from trace_platform.devchain.http_server import MAX_BODY_BYTES
+from trace_devchain import DevChain, serve
+from trace_devchain.http_server import MAX_BODY_BYTES
 from trace_platform.domain.errors import PortInUse
 
 HOST = "127.0.0.1"

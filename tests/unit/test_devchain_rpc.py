@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trace_platform.devchain import DevChain
-from trace_platform.devchain.activity import APPROVAL, TRANSFER
-from trace_platform.devchain.log_filter import MAX_BLOCK_RANGE
-from trace_platform.devchain.rpc import MAX_BATCH, answer
+from trace_devchain import DevChain
+from trace_devchain.activity import APPROVAL, TRANSFER
+from trace_devchain.log_filter import MAX_BLOCK_RANGE
+from trace_devchain.rpc import MAX_BATCH, answer
 
 HEAD = 120
 CHAIN = DevChain(blocks=HEAD, seed=3)

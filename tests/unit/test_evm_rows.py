@@ -12,8 +12,8 @@ import pytest
 from tests.support.scripted_rpc import ScriptedRpc, scripted_rpc
 from tests.support.slow_rows import SlowRows, assert_same
 from tests.support.tiny_chain import CHAIN_ID, TinyChain, address, digest, reward
-from trace_platform.devchain.chain import DevChain
-from trace_platform.devchain.methods import METHODS
+from trace_devchain.chain import DevChain
+from trace_devchain.methods import METHODS
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.operators.evm.fetch import RangeFetcher
 from trace_platform.operators.evm.rpc import RpcClient

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support import busy_chain
 from tests.support.anvil import Anvil, anvil
-from trace_platform.devchain import DevChain
+from trace_devchain import DevChain
 from trace_platform.domain.evm_encoding import encoded, keccak256
 from trace_platform.operators.evm_header.envelope import (
     SignedTransaction,

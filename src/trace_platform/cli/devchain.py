@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from trace_devchain import DevChain, run
 from trace_platform.cli.progress_columns import fitting
-from trace_platform.devchain import DevChain, run
 
 
 def devchain(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from trace_platform.devchain.content import Tx
-from trace_platform.devchain.render import Fragment, Sealed, created_address
+from trace_devchain.content import Tx
+from trace_devchain.render import Fragment, Sealed, created_address
 
 _BASE_GAS = 21_000
 

@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from trace_platform.devchain.chain import DevChain
-from trace_platform.devchain.methods import METHODS
-from trace_platform.devchain.params import shown
-from trace_platform.devchain.rpc_error import (
+from trace_devchain.chain import DevChain
+from trace_devchain.methods import METHODS
+from trace_devchain.params import shown
+from trace_devchain.rpc_error import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,

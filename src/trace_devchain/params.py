@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from trace_platform.devchain.chain import DevChain
-from trace_platform.devchain.rpc_error import RpcError, bad_params
+from trace_devchain.chain import DevChain
+from trace_devchain.rpc_error import RpcError, bad_params
 
 _QUANTITY = re.compile(r"0[xX][0-9a-fA-F]{1,64}").fullmatch
 _HEX = re.compile(r"0[xX](?:[0-9a-fA-F]{2})*").fullmatch

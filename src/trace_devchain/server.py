@@ -12,9 +12,9 @@ from typing import Any
 
 import uvloop
 
-from trace_platform.devchain.chain import DevChain
-from trace_platform.devchain.http_server import HttpConnection
-from trace_platform.devchain.rpc import answer
+from trace_devchain.chain import DevChain
+from trace_devchain.http_server import HttpConnection
+from trace_devchain.rpc import answer
 from trace_platform.domain.errors import PortInUse, SetupError
 
 HOST = "127.0.0.1"

@@ -10,8 +10,8 @@ from hashlib import blake2b
 
 import msgspec
 
-from trace_platform.devchain.accounts import Account, Accounts
-from trace_platform.devchain.activity import KINDS, Draw, Log, draw
+from trace_devchain.accounts import Account, Accounts
+from trace_devchain.activity import KINDS, Draw, Log, draw
 
 GWEI = 10**9
 BLOB_GAS = 131_072

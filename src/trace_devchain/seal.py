@@ -6,9 +6,9 @@ from hashlib import blake2b
 
 import msgspec
 
-from trace_platform.devchain.accounts import Account, Accounts
-from trace_platform.devchain.content import BLOB_GAS, Content
-from trace_platform.devchain.header import EMPTY_OMMERS, EMPTY_REQUESTS, EMPTY_TRIE, Header
+from trace_devchain.accounts import Account, Accounts
+from trace_devchain.content import BLOB_GAS, Content
+from trace_devchain.header import EMPTY_OMMERS, EMPTY_REQUESTS, EMPTY_TRIE, Header
 from trace_platform.domain.evm_encoding import BLOOM_BYTES
 
 GENESIS_TIME_S = 1_700_000_000

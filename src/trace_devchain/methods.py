@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from trace_platform.devchain import log_filter
-from trace_platform.devchain.chain import DevChain
-from trace_platform.devchain.params import (
+from trace_devchain import log_filter
+from trace_devchain.chain import DevChain
+from trace_devchain.params import (
     arguments,
     block_number,
     block_reference,
@@ -16,7 +16,7 @@ from trace_platform.devchain.params import (
     flag,
     on_chain,
 )
-from trace_platform.devchain.rpc_error import UNKNOWN_BLOCK, RpcError, bad_params
+from trace_devchain.rpc_error import UNKNOWN_BLOCK, RpcError, bad_params
 
 Params: TypeAlias = list[Any]
 Method: TypeAlias = Callable[[DevChain, Params], bytes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from trace_platform.devchain.render import Fragment
+from trace_devchain.render import Fragment
 
 # What a key, a dictionary entry and the spans of a fragment take beside its body.
 _OVERHEAD_BYTES = 400

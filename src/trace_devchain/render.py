@@ -10,11 +10,11 @@ from hashlib import blake2b
 
 import msgspec
 
-from trace_platform.devchain import seal
-from trace_platform.devchain.accounts import Accounts
-from trace_platform.devchain.activity import Log
-from trace_platform.devchain.content import BLOB_GAS, Content, Tx
-from trace_platform.devchain.header import Header
+from trace_devchain import seal
+from trace_devchain.accounts import Accounts
+from trace_devchain.activity import Log
+from trace_devchain.content import BLOB_GAS, Content, Tx
+from trace_devchain.header import Header
 from trace_platform.domain.evm_encoding import encoded, keccak256
 
 # A block's excess blob gas is always 0, and so the blob price is the protocol's minimum.

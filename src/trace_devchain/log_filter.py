@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from trace_platform.devchain import params
-from trace_platform.devchain.chain import DevChain
-from trace_platform.devchain.render import LogSpan
-from trace_platform.devchain.rpc_error import LIMIT_EXCEEDED, UNKNOWN_BLOCK, RpcError, bad_params
+from trace_devchain import params
+from trace_devchain.chain import DevChain
+from trace_devchain.render import LogSpan
+from trace_devchain.rpc_error import LIMIT_EXCEEDED, UNKNOWN_BLOCK, RpcError, bad_params
 
 MAX_BLOCK_RANGE = 10_000
 _MAX_TOPICS = 4

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
-from trace_platform.devchain import render, render_traces
-from trace_platform.devchain.content import Content, Generator, Options, locate
-from trace_platform.devchain.fragment_cache import FragmentCache
-from trace_platform.devchain.header import Header
-from trace_platform.devchain.render import Fragment, Sealed
-from trace_platform.devchain.seal import gas_limit, seal
+from trace_devchain import render, render_traces
+from trace_devchain.content import Content, Generator, Options, locate
+from trace_devchain.fragment_cache import FragmentCache
+from trace_devchain.header import Header
+from trace_devchain.render import Fragment, Sealed
+from trace_devchain.seal import gas_limit, seal
 from trace_platform.domain.errors import InvalidConfig
 
 DEFAULT_CACHE_BYTES = 256 << 20

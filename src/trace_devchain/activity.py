@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from trace_platform.devchain.accounts import Account, Accounts
+from trace_devchain.accounts import Account, Accounts
 from trace_platform.domain.evm_encoding import bloom_bits, keccak256
 
 MAX_UINT256 = (1 << 256) - 1
