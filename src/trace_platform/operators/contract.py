@@ -18,7 +18,6 @@ from uuid import UUID
 import structlog
 from pydantic import BaseModel, ConfigDict
 
-from trace_platform.data.database import DataDatabase
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.object_store import ObjectStore
@@ -37,6 +36,7 @@ from trace_platform.wire.task import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from trace_platform.data.database import DataDatabase
     from trace_platform.drivers.query_endpoint import QueryEndpoint
 
 

