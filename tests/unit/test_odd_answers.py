@@ -192,7 +192,7 @@ def test_a_dispatcher_that_says_nothing_is_told_by_what_happened(
 
     async def scenario() -> None:
         client = OfQuery("http://127.0.0.1:1", "t", patience_s=0)
-        monkeypatch.setattr(client._http, "request", silent)
+        monkeypatch.setattr(client._calls._http, "request", silent)
         try:
             with pytest.raises(Unavailable, match="does not answer: ReadTimeout"):
                 await client.datasets()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-import httpx
 import structlog
 
-from trace_platform.domain.errors import DispatcherUnreachable, TraceError
-from trace_platform.drivers.headers import SERVICE_TOKEN
+from trace_platform.domain.errors import TraceError
+from trace_platform.drivers.dispatcher_calls import AsyncDispatcherCalls
 from trace_platform.rpc.pool import Pool
 from trace_platform.rpc.provider import Provider
 from trace_platform.wire.refusal import DISPATCHER
@@ -36,29 +34,15 @@ class DispatcherClient:
     """The Dispatcher keeps the claims in Postgres state."""
 
     def __init__(self, url: str, service_token: str, ca: Path | None = None) -> None:
-        self._http = httpx.AsyncClient(
-            base_url=url,
-            headers={SERVICE_TOKEN: service_token},
-            verify=ssl.create_default_context(cafile=ca) if ca else True,
-            timeout=httpx.Timeout(5.0, connect=2.0),
-            trust_env=False,  # internal calls never go through a proxy
-        )
+        self._calls = AsyncDispatcherCalls(url, service_token, ca, timeout_s=5)
 
     async def claim(self, holder: str, keys: Sequence[str], lease_s: float) -> set[str]:
         request = KeyClaimRequest(holder=holder, keys=list(keys), lease_s=lease_s)
-        try:
-            response = await self._http.post(
-                "/internal/rpc/key-claims", json=request.model_dump(mode="json")
-            )
-        except httpx.RequestError as error:
-            said = str(error) or type(error).__name__
-            raise DispatcherUnreachable(f"the dispatcher does not answer: {said}") from None
-        if not response.is_success:
-            raise DISPATCHER.error(response.status_code, response.content)
-        return set(DISPATCHER.read(KeyClaimResponse, response.content).granted)
+        answer = await self._calls.send("POST", "/internal/rpc/key-claims", request)
+        return set(DISPATCHER.read(KeyClaimResponse, answer).granted)
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._calls.close()
 
 
 class KeyClaims:

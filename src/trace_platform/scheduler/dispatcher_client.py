@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ssl
 from pathlib import Path
 
-import httpx
-
-from trace_platform.domain.errors import DispatcherUnreachable
+from trace_platform.drivers.dispatcher_calls import DispatcherCalls
 from trace_platform.drivers.headers import SERVICE_TOKEN
 from trace_platform.wire.refusal import DISPATCHER
 from trace_platform.wire.sources import ScheduleList, TickRequest
@@ -18,34 +15,15 @@ class DispatcherClient:
     """A call raises the error that the Dispatcher named, or DispatcherUnreachable."""
 
     def __init__(self, url: str, service_token: str, ca: Path | None = None) -> None:
-        self._http = httpx.Client(
-            base_url=url,
-            headers={SERVICE_TOKEN: service_token},
-            verify=ssl.create_default_context(cafile=ca) if ca else True,
-            timeout=httpx.Timeout(10.0, connect=2.0),
-            trust_env=False,  # internal calls never go through a proxy
-        )
+        self._calls = DispatcherCalls(url, ca, {SERVICE_TOKEN: service_token}, timeout_s=10)
 
     def schedules(self) -> ScheduleList:
-        return DISPATCHER.read(ScheduleList, self._call("GET", "/internal/schedules"))
+        return DISPATCHER.read(ScheduleList, self._calls.get("/internal/schedules"))
 
     def tick(self, request: TickRequest) -> int:
         """How many events are new."""
-        body = request.model_dump_json().encode()
-        answer = self._call("POST", "/internal/schedules/tick", body)
+        answer = self._calls.post("/internal/schedules/tick", request)
         return DISPATCHER.read(Accepted, answer).accepted
 
     def close(self) -> None:
-        self._http.close()
-
-    def _call(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        try:
-            headers = {"Content-Type": "application/json"} if body else {}
-            response = self._http.request(method, path, content=body, headers=headers)
-        except httpx.RequestError as error:
-            raise DispatcherUnreachable(
-                f"the dispatcher does not answer: {str(error) or type(error).__name__}"
-            ) from None
-        if response.is_success:
-            return response.content
-        raise DISPATCHER.error(response.status_code, response.content)
+        self._calls.close()

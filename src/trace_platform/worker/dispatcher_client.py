@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-from pydantic import BaseModel
 
 from trace_platform.domain.errors import TraceError
 from trace_platform.domain.worker_identity import WorkerIdentity
+from trace_platform.drivers.dispatcher_calls import DispatcherCalls
 from trace_platform.drivers.headers import TASK_CAPABILITY, WORKER_TOKEN
 from trace_platform.wire.refusal import DISPATCHER, error_from
 from trace_platform.wire.task import (
@@ -29,23 +27,18 @@ from trace_platform.wire.task import (
     TakeOverRequest,
     TakeOverResponse,
 )
-from trace_platform.worker.http_connection import HttpConnection
 
 
 class DispatcherClient:
     """One pooled client for all threads. A call raises the error that the Dispatcher named."""
 
     def __init__(self, url: str, worker_token: str, ca: Path) -> None:
-        self._http = HttpConnection(
-            url,
-            ssl.create_default_context(cafile=str(ca)),
-            {"Content-Type": "application/json", WORKER_TOKEN: worker_token},
-        )
+        self._calls = DispatcherCalls(url, ca, {WORKER_TOKEN: worker_token})
 
     def take_over(self, identity: WorkerIdentity) -> int:
         """What this worker held before it was started again is given up. How many attempts."""
         body = TakeOverRequest(identity=identity.name, incarnation=identity.incarnation)
-        answer = self._post("/internal/worker-starts", body)
+        answer = self._calls.post("/internal/worker-starts", body)
         return DISPATCHER.read(TakeOverResponse, answer).given_up
 
     def claim(
@@ -55,43 +48,34 @@ class DispatcherClient:
         body = ClaimBatchRequest(
             runtime=runtime, worker_id=worker_id, max_tasks=max_tasks, sources=sources
         )
-        answer = self._post("/internal/task-claims", body)
+        answer = self._calls.post("/internal/task-claims", body)
         return DISPATCHER.read(ClaimBatchResponse, answer).claimed
 
     def heartbeats(self, request: HeartbeatBatchRequest) -> list[HeartbeatResponse | TraceError]:
         """In the order of the beats."""
-        answer = self._post("/internal/task-heartbeats", request)
+        answer = self._calls.post("/internal/task-heartbeats", request)
         results = DISPATCHER.read(HeartbeatBatchResponse, answer).results
         return [result.lease or _error(result.problem) for result in results]
 
     def complete(self, requests: Sequence[CompleteRequest]) -> list[CompleteResponse | TraceError]:
         """In the order of the requests."""
         body = CompleteBatchRequest(completions=list(requests))
-        answer = self._post("/internal/task-completions", body)
+        answer = self._calls.post("/internal/task-completions", body)
         results = DISPATCHER.read(CompleteBatchResponse, answer).results
         return [result.completion or _error(result.problem) for result in results]
 
     def emit(self, request: EventsRequest, capability_token: str) -> int:
         """Events of an attempt that goes on. How many of them are new."""
         shown = {TASK_CAPABILITY: capability_token}
-        answer = self._post("/v1/task/events", request, shown)
+        answer = self._calls.post("/v1/task/events", request, shown)
         return DISPATCHER.read(Accepted, answer).accepted
 
     def operator_code(self, digest: str) -> bytes:
         """Of an operator that lies beside a DAG: its files, as canonical JSON."""
-        status, answer = self._http.get(f"/internal/operator-code/{digest}")
-        if status == 200:
-            return answer
-        raise DISPATCHER.error(status, answer)
+        return self._calls.get(f"/internal/operator-code/{digest}")
 
     def close(self) -> None:
-        self._http.close()
-
-    def _post(self, path: str, body: BaseModel, headers: Mapping[str, str] | None = None) -> bytes:
-        status, answer = self._http.post(path, body.model_dump_json().encode(), headers)
-        if 200 <= status < 300:
-            return answer
-        raise DISPATCHER.error(status, answer)
+        self._calls.close()
 
 
 def _error(problem: Problem | None) -> TraceError:

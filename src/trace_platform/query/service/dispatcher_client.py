@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, urlencode
 
-import httpx
 from pydantic import BaseModel
 
 from trace_platform.domain.errors import DispatcherUnreachable
-from trace_platform.drivers.headers import SERVICE_TOKEN
+from trace_platform.drivers.dispatcher_calls import AsyncDispatcherCalls
 from trace_platform.wire.query import (
     DatasetList,
     DatasetPage,
@@ -29,7 +27,6 @@ from trace_platform.wire.refusal import DISPATCHER
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 0.5
-_PASSING = frozenset({502, 503, 504})
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -41,16 +38,8 @@ class DispatcherClient:
     def __init__(
         self, url: str, service_token: str, ca: Path | None = None, *, patience_s: float = 15.0
     ) -> None:
-        verify = ssl.create_default_context(cafile=ca) if ca else True
         self._patience_s = patience_s
-        self._http = httpx.AsyncClient(
-            base_url=url,
-            headers={SERVICE_TOKEN: service_token},
-            verify=verify,
-            timeout=httpx.Timeout(10.0, connect=2.0),
-            limits=httpx.Limits(max_connections=32, keepalive_expiry=60.0),
-            trust_env=False,  # internal calls never go through a proxy
-        )
+        self._calls = AsyncDispatcherCalls(url, service_token, ca)
 
     async def resolve(
         self, datasets: Sequence[DatasetRef], *, files: bool = True
@@ -78,30 +67,20 @@ class DispatcherClient:
         return DISPATCHER.read(kind, await self._send(method, path, body))
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._calls.close()
 
     async def _send(self, method: str, path: str, body: BaseModel | None = None) -> bytes:
         """Raise DispatcherUnreachable when there is no useful answer in `patience_s`. Every call
         may be made twice."""
-        content = body.model_dump_json().encode() if body is not None else None
         clock = asyncio.get_running_loop().time
         give_up, pause = clock() + self._patience_s, _FIRST_PAUSE_S
         while True:
             try:
-                response = await self._http.request(
-                    method, path, content=content, headers={"Content-Type": "application/json"}
-                )
-                if response.is_success:
-                    return response.content
-                if response.status_code not in _PASSING:
-                    raise DISPATCHER.error(response.status_code, response.content)
-                problem = f"it answered {response.status_code}"
-            except httpx.RequestError as error:
-                problem = str(error) or type(error).__name__
-            if clock() + pause > give_up:
-                raise DispatcherUnreachable(
-                    f"the dispatcher does not answer: {problem}",
-                    hint="see `trace status`, and try again",
-                )
+                return await self._calls.send(method, path, body)
+            except DispatcherUnreachable as error:
+                if clock() + pause > give_up:
+                    raise DispatcherUnreachable(
+                        error.message, hint="see `trace status`, and try again"
+                    ) from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
