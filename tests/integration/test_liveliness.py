@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from tests.conftest import DataDsns
 from tests.support.cold_chain import served
+from tests.support.corpus import corpus
 from tests.support.operator_task import operator_task
 from tests.support.scripted_rpc import Raw, ScriptedRpc
 from trace_devchain import DevChain
@@ -204,7 +205,7 @@ def test_the_time_is_the_databases(watched: Watched) -> None:
     assert row[0] <= later <= after[0]
 
 
-@pytest.mark.parametrize(
+@corpus(
     "config",
     [
         {},

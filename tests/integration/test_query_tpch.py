@@ -18,6 +18,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from tests.support.corpus import corpus
 from tests.support.query_service import query_service
 from tests.support.tpch import QUERIES, tpch_files
 from trace_platform.wire.query import (
@@ -59,7 +60,7 @@ def client(
             yield client
 
 
-@pytest.mark.parametrize("query", list(QUERIES))
+@corpus("query", list(QUERIES))
 def test_arrow_is_what_duckdb_answers(
     query: str, client: httpx.Client, plain: duckdb.DuckDBPyConnection
 ) -> None:
@@ -72,7 +73,7 @@ def test_arrow_is_what_duckdb_answers(
     assert answer.headers[TRUNCATED_HEADER] == "false"
 
 
-@pytest.mark.parametrize("query", list(QUERIES))
+@corpus("query", list(QUERIES))
 def test_json_is_what_duckdb_answers(
     query: str, client: httpx.Client, plain: duckdb.DuckDBPyConnection
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.operators.spark import chain_functions as of_spark
 from trace_platform.operators.spark.session import SparkRuntime
 from trace_platform.sql import chain_functions as of_duckdb
@@ -133,7 +134,7 @@ def test_every_value_is_the_same_in_both(
     assert {str(MAX), str(MAX * MAX), "-1", "0", *CHECKSUMS[:4]} <= set(expected)
 
 
-@pytest.mark.parametrize("said", REFUSED)
+@corpus("said", REFUSED)
 def test_what_one_refuses_the_other_refuses(
     spark: SparkSession, database: duckdb.DuckDBPyConnection, said: str
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.control_plane import HOOK_SECRET
+from tests.support.corpus import corpus
 from tests.support.served_dispatcher import ServedDispatcher
 from trace_platform.dispatcher.api import hooks
 from trace_platform.domain.webhook_signature import (
@@ -59,7 +60,7 @@ def test_an_old_delivery_cannot_be_replayed(offset: int) -> None:
         verify(KEY, ID, str(NOW), PUBLISHED, BODY, NOW + offset)
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("webhook_id", "timestamp", "signatures", "body"),
     [
         ("msg_other", str(NOW), PUBLISHED, BODY),

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.security import attack_corpus
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import InvalidQuery
 from trace_platform.query.child import engine
 from trace_platform.query.protocol.messages import Limits, Relation
@@ -135,7 +136,7 @@ def test_the_canaries_would_notice(tmp_path: Path) -> None:
     ground.listener.close()
 
 
-@pytest.mark.parametrize("attack", REFUSED)
+@corpus("attack", REFUSED)
 def test_the_gate_refuses_with_a_reason(
     parser: duckdb.DuckDBPyConnection, ground: Ground, attack: str
 ) -> None:
@@ -145,7 +146,7 @@ def test_the_gate_refuses_with_a_reason(
     assert SECRET not in refused.value.message
 
 
-@pytest.mark.parametrize("attack", OF_OTHERS)
+@corpus("attack", OF_OTHERS)
 def test_a_relation_of_others_is_reported_to_whoever_grants(
     parser: duckdb.DuckDBPyConnection, ground: Ground, attack: str
 ) -> None:

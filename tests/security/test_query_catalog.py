@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.security.attack_corpus import LOOKING_AROUND
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import InvalidQuery
 from trace_platform.drivers.task_token import GrantedDataset
 from trace_platform.query.child.desk import open_parser
@@ -81,7 +82,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
     return Ground(tmp_path_factory.mktemp("objects"))
 
 
-@pytest.mark.parametrize("sql", LOOKING_AROUND)
+@corpus("sql", LOOKING_AROUND)
 def test_looking_around_is_answered_without_paths_and_personal_values(
     ground: Ground, sql: str
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import Unavailable
 from trace_platform.sql import checker as checkers
 from trace_platform.sql.checker import TOO_MUCH, Checker
@@ -114,7 +115,7 @@ def test_what_was_answered_needs_no_process_a_second_time() -> None:
         assert children() == []
 
 
-@pytest.mark.parametrize(
+@corpus(
     "sql",
     [
         "select * from read_csv('/etc/passwd')",

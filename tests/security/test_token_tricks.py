@@ -17,6 +17,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, KeySet
 
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import Unauthenticated
 from trace_platform.drivers.task_token import AUDIENCE, ISSUER, MAX_TOKEN_CHARS, TokenVerifier
 
@@ -417,7 +418,7 @@ def test_without_a_trick_the_forged_token_is_right() -> None:
         assert decoded.claims["task_id"] == TASK
 
 
-@pytest.mark.parametrize("trick", TRICKS)
+@corpus("trick", TRICKS)
 def test_a_trick_is_refused_like_every_other(trick: str) -> None:
     token = TRICKS[trick]()
     with pytest.raises(Unauthenticated) as refused:
@@ -428,13 +429,13 @@ def test_a_trick_is_refused_like_every_other(trick: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
-@pytest.mark.parametrize("trick", algorithms() | signatures())
+@corpus("trick", algorithms() | signatures())
 def test_another_library_agrees_about_signatures(trick: str) -> None:
     with pytest.raises((JoseError, ValueError, TypeError)):
         jwt.decode(TRICKS[trick](), KeySet([KEY]), algorithms=["ES256"])
 
 
-@pytest.mark.parametrize("trick", algorithms())
+@corpus("trick", algorithms())
 def test_another_algorithm_fetches_no_keys(trick: str) -> None:
     def fetch() -> dict[str, Any]:
         raise AssertionError("fetched")

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import SetupError, Unauthenticated
 from trace_platform.drivers import problem
 from trace_platform.drivers.authenticate import CALLER, OPEN, Guard, capability, guard_routes
@@ -112,7 +113,7 @@ def with_headers(*headers: tuple[str, str]) -> Request:
 NAMED, BEARER = ("X-Trace-Task-Capability", "t"), ("Authorization", "Bearer t")
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("headers", "found"),
     [
         ((), ""),

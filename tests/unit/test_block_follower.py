@@ -13,6 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.conftest import PostgresServer
+from tests.support.corpus import corpus
 from tests.support.follower_chain import ForkingChain
 from tests.support.follower_run import Data, Job, opened, rebuilt
 from tests.support.scripted_rpc import Raw, RpcError, ScriptedRpc, scripted_rpc
@@ -917,7 +918,7 @@ def test_a_reorg_larger_than_memory_is_one_rewrite(
     world.agrees(job)
 
 
-@pytest.mark.parametrize(
+@corpus(
     "config",
     [
         {"start_block": -1},

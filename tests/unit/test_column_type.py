@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import IncompatibleSchema
 from trace_platform.wire.manifest import ManifestColumn
 from trace_platform.wire.merge_columns import merge_columns
@@ -35,7 +36,7 @@ def column(kind: str) -> ManifestColumn:
     return ManifestColumn(name="c", type=kind, nullable=True)
 
 
-@pytest.mark.parametrize("case", ALIKE)
+@corpus("case", ALIKE)
 def test_commits_of_an_older_and_a_newer_version_are_of_one_generation(case: str) -> None:
     older, newer, both = ALIKE[case]
     assert merge_columns([column(older)], [column(newer)]) == [column(both)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.dag.check.check_dag import check_dag
 from trace_platform.dag.model.dag import (
     AlwaysOnSource,
@@ -70,7 +71,7 @@ def test_each_kind_of_source_is_read() -> None:
     assert (on.source, on.always_on) == (AlwaysOnSource(kind="always_on"), True)
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("text", "said"),
     [
         (source("{ kind: cron }"), "jobs[0].source: the field 'schedule' is missing: add schedule"),
@@ -163,10 +164,10 @@ def test_code_that_cannot_be_found_or_run_is_refused(old: str, new: str, said: s
     assert errors_of(reactive("operator: udf", udf.replace(old, new)))[0].startswith(said)
 
 
-@pytest.mark.parametrize(
+@corpus(
     "value", ["hunter-2", "'S3cr3t!'", "true", "2024", "AKIAIOSFODNN7EXAMPLE", '"a b"', "{ a: b }"]
 )
-@pytest.mark.parametrize("place", ["secrets", "webhook"])
+@corpus("place", ["secrets", "webhook"])
 def test_a_secrets_value_is_never_repeated(value: str, place: str) -> None:
     text = job(f"secrets: [{value}]")
     if place == "webhook":
@@ -186,7 +187,7 @@ def test_values_under_secret_names_are_never_repeated() -> None:
     assert "hunter2" not in found
 
 
-@pytest.mark.parametrize(
+@corpus(
     "field",
     [
         "secrets: sk-live-hunter2",
@@ -273,7 +274,7 @@ def test_what_is_published_may_be_described() -> None:
 SCHEMA = "schema: { id: int64, name: string }"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("text", "said"),
     [
         (published("schema: { a: int63 }"), "publish.rows.schema.a.type: unknown type; did you me"),

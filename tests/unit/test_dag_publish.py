@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import trace_platform
+from tests.support.corpus import corpus
 from trace_platform.app.code_beside import code_beside
 from trace_platform.dag.check.check_dag import check_dag, check_file
 from trace_platform.dag.read.dag_yaml import DagErrors
@@ -56,7 +55,7 @@ publish:
 """
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("text", "expected"),
     [
         (

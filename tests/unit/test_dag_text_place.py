@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.support.corpus import corpus
 from trace_platform.dag.read.errors import DagErrors
 from trace_platform.dag.read.load import load
 
@@ -30,7 +30,7 @@ def seen(file: str, mark: str = MARK) -> tuple[int, int]:
     return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 
-@pytest.mark.parametrize(
+@corpus(
     "file",
     [
         "sql: select MARK from t\n",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.corpus import corpus
 from trace_platform.dag.check.check_dag import check_dag
 from trace_platform.dag.model.dag import Dag, JobOutputRef
 from trace_platform.dag.model.fingerprint import fingerprints
@@ -82,7 +83,7 @@ def test_the_example_is_a_valid_dag() -> None:
     assert set(dag.publish) == {"blocks", "transactions", "logs"}
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("old", "new", "expected"),
     [
         (
@@ -251,7 +252,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@corpus("kind", HOSTILE)
 @pytest.mark.timeout(60)
 def test_hostile_files_are_refused_with_a_line(kind: str) -> None:
     found = errors_of(HOSTILE[kind])
@@ -260,7 +261,7 @@ def test_hostile_files_are_refused_with_a_line(kind: str) -> None:
     assert len(shown) < 40_000
 
 
-@pytest.mark.parametrize("kind", [*HOSTILE, "valid", "crlf", "byte order mark"])
+@corpus("kind", [*HOSTILE, "valid", "crlf", "byte order mark"])
 def test_the_parser_in_c_and_the_one_in_python_read_the_same(kind: str) -> None:
     valid = {"valid": DAG, "crlf": DAG.replace("\n", "\r\n"), "byte order mark": "\ufeff" + DAG}
     text = (HOSTILE | valid)[kind]
@@ -341,7 +342,7 @@ def test_defaults_reach_the_job_hash() -> None:
     assert one.job_hash(one.jobs[1]) != two.job_hash(two.jobs[1])
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("text", "expected"),
     [
         (
@@ -438,7 +439,7 @@ def test_a_mistake_in_how_a_job_runs_is_shown_with_its_cure(text: str, expected:
     assert any(found.startswith(expected) for found in errors_of(text)), errors_of(text)
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("fields", "expected"),
     [
         (
@@ -528,7 +529,7 @@ def test_a_runtimes_new_limit_makes_a_new_job_and_version() -> None:
     assert len({dag.job_hash(dag.jobs[0]) for dag in dags}) == 1
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("scaling", "of_runtime", "right"),
     [
         (None, None, None),
@@ -549,7 +550,7 @@ def test_the_smaller_limit_counts(
     assert row_of(check_dag(text, runtimes), "split")["max_concurrency"] == right
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("age", "seconds"),
     [
         ("90s", 90),
@@ -608,7 +609,7 @@ def test_a_filter_in_sql_is_kept_as_the_mapping_and_is_the_same_version() -> Non
     assert fingerprints(written) == fingerprints(mapped)
 
 
-@pytest.mark.parametrize(
+@corpus(
     "written",
     [
         "where: a = 1 and b ! 2",
@@ -720,7 +721,7 @@ def test_operators_of_the_dispatcher_are_accepted() -> None:
     check_dag(in_process("wire_tap", fields="config: { log: true }"))
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("yaml", "said"),
     [
         (in_process(fields="config: { need: 3 }"), "need is 3, and the job reads 2 datasets"),

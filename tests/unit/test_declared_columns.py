@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.dag.model.declared_columns import fits, fits_table, misfits
 from trace_platform.dag.model.publish import PLAIN_TYPES
 from trace_platform.wire.manifest import ManifestColumn
@@ -35,7 +35,7 @@ def test_every_plain_type_is_known() -> None:
     assert set(PLAIN_TYPES) <= set(ARROW)
 
 
-@pytest.mark.parametrize("declared", ARROW)
+@corpus("declared", ARROW)
 def test_a_declared_type_is_these_types_of_arrow_and_no_other(declared: str) -> None:
     found = {str(kind) for kind in ALL if fits(declared, str(kind))}
     assert found == {str(kind) for kind in ARROW[declared]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tests.support.corpus import corpus
 from trace_devchain.header import EMPTY_OMMERS, EMPTY_TRIE
 from trace_platform.domain.evm_encoding import Item, bloom_bits, encoded
 from trace_platform.operators.evm_header.header import ProvableBlock, header_hash
@@ -137,7 +138,7 @@ def test_well_known_empty_roots() -> None:
     assert EMPTY_OMMERS.hex() == "1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("item", "expected"),
     [
         (b"dog", b"\x83dog"),

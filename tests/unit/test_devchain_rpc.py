@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.corpus import corpus
 from trace_devchain import DevChain
 from trace_devchain.activity import APPROVAL, TRANSFER
 from trace_devchain.log_filter import MAX_BLOCK_RANGE
@@ -51,7 +52,7 @@ def test_identity_of_the_node() -> None:
     assert int(result("eth_gasPrice", chain=chain), 16) > 0
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("tag", "number"),
     [
         ("earliest", 0),
@@ -91,7 +92,7 @@ def test_transactions_and_receipts_by_hash_equal_those_of_the_block() -> None:
         assert result("eth_getTransactionReceipt", tx["hash"]) == receipt
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("method", "params"),
     [
         ("eth_getBlockByNumber", [hex(HEAD + 1), True]),
@@ -107,7 +108,7 @@ def test_what_does_not_exist_is_null(method: str, params: list[Any]) -> None:
     assert result(method, *params) is None
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("method", "params"),
     [
         ("eth_chainId", [1]),
@@ -162,7 +163,7 @@ def test_unknown_method_is_named() -> None:
     assert "eth_sendRawTransaction" in error["message"]
 
 
-@pytest.mark.parametrize(
+@corpus(
     "body",
     [b"", b"{", b"nope", b"\xff\xfe", b'{"id":1,"method":"\xff"}', b"[" * 100_000, b"[1,"],
 )
@@ -172,7 +173,7 @@ def test_broken_json_is_a_parse_error(body: bytes) -> None:
     assert answered["id"] is None
 
 
-@pytest.mark.parametrize(
+@corpus(
     "body",
     [
         1,
@@ -190,7 +191,7 @@ def test_json_that_is_no_request_is_an_invalid_request(body: Any) -> None:
     assert post(body)["error"]["code"] == -32600
 
 
-@pytest.mark.parametrize("identity", [0, -5, 'a"b', None, 1.5, 2**70])
+@corpus("identity", [0, -5, 'a"b', None, 1.5, 2**70])
 def test_answer_repeats_the_id(identity: Any) -> None:
     answered = post({"jsonrpc": "2.0", "id": identity, "method": "eth_chainId"})
     assert answered == {"jsonrpc": "2.0", "id": identity, "result": hex(31337)}

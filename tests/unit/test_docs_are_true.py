@@ -22,6 +22,7 @@ from typer.core import TyperGroup
 
 from bench.__main__ import ENTRIES
 from bench.harness import MEASUREMENTS
+from tests.support.corpus import corpus
 from tests.support.documents import DOCUMENTS, ROOT, Document, Row, Said
 from trace_platform import cli
 from trace_platform.app.instance.databases import DATA, STATE
@@ -39,7 +40,7 @@ from trace_platform.rpc.api import create_app as rpc_app
 from trace_platform.rpc.metrics import Metrics as RpcMetrics
 from trace_platform.wire.control import HealthRule, Reason
 
-each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: each.name)
+each_document = corpus("document", DOCUMENTS, ids=lambda each: each.name)
 
 # Names that begin like a metric: the package, a method of nodes, a source of Spark's.
 _NO_METRICS = {"trace_platform", "trace_block", "trace_postgres"}

@@ -6,8 +6,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
+from tests.support.corpus import corpus
 from tests.support.documents import Block, Document
 from tests.support.documents_dags import completed, is_whole
 from tests.support.documents_python import Python, shown
@@ -34,7 +33,7 @@ def test_a_console_block_has_commands_and_what_they_print() -> None:
     assert (third.line, third.shown, third.answers) == (16, ("start it? [y/N]: y",), "y\n")
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("page", "printed", "good"),
     [
         (["3 rows in 4 ms · blocks@4f2a61c0"], "3 rows in 1.2 s · blocks@0af1b2c3\n", True),

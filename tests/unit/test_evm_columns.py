@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.corpus import corpus
 from trace_platform.domain import evm_hex
 from trace_platform.operators.evm import columns, hex_columns
 from trace_platform.operators.evm.fields import Fields
@@ -58,7 +59,7 @@ def test_zero_bytes_are_counted_per_value(values: list[bytes]) -> None:
     assert n_zero.tolist() == [v.count(0) for v in values]
 
 
-@pytest.mark.parametrize(
+@corpus(
     "values",
     [
         ["0x" + "ab" * 31],

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.corpus import corpus
 from tests.support.scripted_rpc import RpcError, ScriptedRpc, scripted_rpc
 from tests.support.tiny_chain import CHAIN_ID, TinyChain, address, digest
 from trace_platform.domain.block_range import BlockRange
@@ -269,7 +270,7 @@ def _null_logs(chain: TinyChain) -> None:
     chain.receipts_of(3)[0]["logs"] = None
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("bend", "says"),
     [
         (_bend_bloom, "block 3 has no logs, and its logsBloom says that it has"),
@@ -599,7 +600,7 @@ def _trace_too_deep(chain: TinyChain) -> None:
     chain.traces_of(3)[0]["subtraces"] = 2**63
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("bend", "says"),
     [
         (_no_traces, "block 3 has 2 transactions, 0 traces"),

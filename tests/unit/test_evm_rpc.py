@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.corpus import corpus
 from tests.support.scripted_rpc import HANG, HANG_UP, Raw, RpcError, scripted_rpc
 from trace_platform.domain.errors import (
     InvalidConfig,
@@ -37,7 +38,7 @@ def echo(method: str, params: list[object]) -> object:
     return params[0] if params else method
 
 
-@pytest.mark.parametrize(
+@corpus(
     "fault",
     [
         Raw(status=429),
@@ -218,7 +219,7 @@ def test_the_egress_is_called_by_the_pool_that_it_stands_for(tmp_path: Path) -> 
     assert RpcEndpoint("https://node/key").shown == "https://node:443"
 
 
-@pytest.mark.parametrize("said", [None, 7, "mainnet", "1", " 0x1", "0x0_1", hex(2**63)])
+@corpus("said", [None, 7, "mainnet", "1", " 0x1", "0x0_1", hex(2**63)])
 def test_a_chain_id_that_is_no_number_is_malformed(said: object) -> None:
     with scripted_rpc(lambda *_: said) as node:
         client = RpcClient(node.url)
@@ -311,7 +312,7 @@ def _all_text(error: TraceError) -> str:
     return "".join(traceback.format_exception(error)) + repr((error.hint, error.facts))
 
 
-@pytest.mark.parametrize(
+@corpus(
     "fault",
     [
         Raw(status=401),
@@ -324,7 +325,7 @@ def _all_text(error: TraceError) -> str:
         HANG_UP,
     ],
 )
-@pytest.mark.parametrize("place", ["/v3/{key}", "/?apikey={key}", "user:{key}@"])
+@corpus("place", ["/v3/{key}", "/?apikey={key}", "user:{key}@"])
 def test_no_error_ever_shows_the_key(fault: object, place: str) -> None:
     with scripted_rpc(echo, *[fault] * 4) as node:
         part = place.format(key=KEY)
@@ -337,7 +338,7 @@ def test_no_error_ever_shows_the_key(fault: object, place: str) -> None:
         assert f"http://127.0.0.1:{node.port}" in caught.value.message
 
 
-@pytest.mark.parametrize(
+@corpus(
     "url",
     ["", "ftp://host/", f"http://host:{KEY}/", KEY, "http:///x", f"http://h/é{KEY}", "http://h/ x"],
 )

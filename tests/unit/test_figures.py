@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
+from tests.support.corpus import corpus
 from trace_platform.domain.figures import count, duration, size
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("seconds", "said"),
     [
         (-3, "0.0 s"),
@@ -25,7 +24,7 @@ def test_a_duration_is_its_two_largest_units(seconds: float, said: str) -> None:
     assert duration(seconds) == said
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("n_bytes", "said"),
     [
         (0, "0 B"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.corpus import corpus
 from trace_platform.dag.check.check_dag import check_dag
 from trace_platform.dag.model.dag import Dag
 from trace_platform.dag.model.fingerprint import definition_hash, fingerprints
@@ -90,7 +91,7 @@ def test_what_is_described_differently_is_unchanged() -> None:
     assert said(change(dag(edited("b", description="what it is for")))) == {}
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("fields", "named"),
     [
         ({"priority": "high"}, ["priority"]),
@@ -107,7 +108,7 @@ def test_what_runs_differently_keeps_its_data(fields: dict[str, Any], named: lis
     assert said(change(dag(edited("b", **fields)))) == {"b": ("updated", why)}
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("fields", "named"),
     [
         ({"config": {"emit": True}}, ["config"]),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.corpus import corpus
 from trace_platform.dag.check.check_dag import check_dag
 from trace_platform.dag.model.dag import Dag
 from trace_platform.dag.model.fingerprint import OPERATIONAL, fingerprints, meaning
@@ -64,7 +65,7 @@ def test_the_order_of_jobs_does_not_matter() -> None:
     assert changed(CHAIN[::-1]) == set()
 
 
-@pytest.mark.parametrize(
+@corpus(
     "fields",
     [
         {"description": "what it is for"},
@@ -93,7 +94,7 @@ def test_defaults_of_the_dag_do_not_matter() -> None:
     assert fingerprints(dag(CHAIN, defaults=defaults)) == fingerprints(dag(CHAIN))
 
 
-@pytest.mark.parametrize(
+@corpus(
     "fields",
     [
         {"config": {"emit": True}},
@@ -150,7 +151,7 @@ def test_a_name_for_an_own_output_is_that_output() -> None:
     assert fingerprints(dag(named, publish=publish)) == fingerprints(dag(CHAIN, publish=publish))
 
 
-@pytest.mark.parametrize(
+@corpus(
     "fields",
     [
         {"config": {"n": 1}},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.corpus import corpus
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.freshness import (
     REDONE,
@@ -129,7 +129,7 @@ def of_tick(tick: int, position: int) -> Partition:
     return Partition("all", None, (Read(0, "v", position, tick=tick), Read(1, "w", 9)))
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("held", "change", "is_held"),
     [
         (of_tick(200, 5), Change(0, "v", 4, tick=100), True),

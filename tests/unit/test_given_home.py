@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
+from tests.support.corpus import corpus
 from trace_platform.cli import app
 from trace_platform.cli.given_home import at_home
 
@@ -31,7 +31,7 @@ def test_a_hint_has_the_home_that_was_given(tmp_path: Path) -> None:
     assert "`trace up`" in hint("tasks", "list", TRACE_HOME=home), "the next command has it too"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("said", "meant"),
     [
         ("trace why a.b says why", "trace why --home /h a.b says why"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.corpus import corpus
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.operators.checks.integrity.scan import Scan, scan, unequal_counts
 
@@ -77,7 +78,7 @@ def test_children_are_counted_from_zero_and_blocks_may_have_none(size: int) -> N
     assert suspects(scan("logs", BLOCKS, [])) == set()
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("indexes", "expected"),
     [
         ({10: [1, 2], 13: [0]}, {10}),
@@ -87,7 +88,7 @@ def test_children_are_counted_from_zero_and_blocks_may_have_none(size: int) -> N
         ({13: [0], 10: [0]}, {10, 13}),
     ],
 )
-@pytest.mark.parametrize("size", [1, 2, 100])
+@corpus("size", [1, 2, 100])
 def test_children_that_do_not_count_up_are_suspect(
     indexes: dict[int, list[int]], expected: set[int], size: int
 ) -> None:

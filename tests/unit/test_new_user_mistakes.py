@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
+from tests.support.corpus import corpus
 from trace_platform.dag.check.check_dag import check_dag
 from trace_platform.dag.read.dag_yaml import DagErrors
 
@@ -40,7 +39,7 @@ def messages(yaml: str) -> str:
     return ""
 
 
-@pytest.mark.parametrize("mistake", mistakes(), ids=lambda mistake: mistake.title)
+@corpus("mistake", mistakes(), ids=lambda mistake: mistake.title)
 def test_a_mistake_is_answered_with_its_cure(mistake: Mistake) -> None:
     assert messages(mistake.yaml) == mistake.said
 

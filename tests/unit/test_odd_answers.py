@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.app.api_client import control_client
 from trace_platform.app.instance.home import Home
 from trace_platform.app.supervise.ready import mark_ready
@@ -148,9 +149,9 @@ def user(odd: OddServer) -> None:
 CLIENTS = (worker, scheduler, rpc, query, attempt, command, user)
 
 
-@pytest.mark.parametrize("status", [200, 404, 500, 502])
-@pytest.mark.parametrize("body", ODD.values(), ids=ODD)
-@pytest.mark.parametrize("ask", CLIENTS)
+@corpus("status", [200, 404, 500, 502])
+@corpus("body", ODD.values(), ids=ODD)
+@corpus("ask", CLIENTS)
 def test_an_answer_of_nobodys_is_an_outage(
     odd: OddServer, ask: Callable[[OddServer], None], body: bytes, status: int
 ) -> None:
@@ -159,7 +160,7 @@ def test_an_answer_of_nobodys_is_an_outage(
         ask(odd)
 
 
-@pytest.mark.parametrize("ask", CLIENTS)
+@corpus("ask", CLIENTS)
 def test_a_named_refusal_is_raised_by_its_name(
     odd: OddServer, ask: Callable[[OddServer], None]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.operators.evm.schema import LATER, SINCE, TABLES
 from trace_platform.operators.ingest.parquet_compact import _has_columns
 from trace_platform.operators.staging import manifest_columns
@@ -27,7 +28,7 @@ def test_later_columns_may_be_null_and_stand_last_in_the_order_in_which_they_cam
     assert SINCE[table] in LATER[table]
 
 
-@pytest.mark.parametrize(("table", "later"), VINTAGES)
+@corpus(("table", "later"), VINTAGES)
 def test_the_next_partition_of_an_older_dataset_fits(table: str, later: int) -> None:
     today = manifest_columns(TABLES[table])
     known = [c for c in manifest_columns(TABLES[table]) if c.name in before(table, later)]
@@ -37,7 +38,7 @@ def test_the_next_partition_of_an_older_dataset_fits(table: str, later: int) -> 
     assert merge_columns(today, known) == today
 
 
-@pytest.mark.parametrize(("table", "later"), VINTAGES)
+@corpus(("table", "later"), VINTAGES)
 def test_a_table_is_read_from_the_chain_again_by_the_columns_that_it_has(
     table: str, later: int
 ) -> None:

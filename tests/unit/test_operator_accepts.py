@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.support.corpus import corpus
 from tests.support.operator_task import operator_task
 from trace_platform.dag.check.check_dag import check_dag
 from trace_platform.dag.event_operators import registry as in_process
@@ -159,13 +160,13 @@ def test_every_operator_is_in_the_table() -> None:
     assert {operator_of(row) for row in EXPECTED} == {*registry.OPERATORS, *in_process.OPERATORS}
 
 
-@pytest.mark.parametrize("row", EXPECTED)
+@corpus("row", EXPECTED)
 def test_lint_says_what_cannot_wake_it(row: str, runtimes: Runtimes) -> None:
     said = {way: lint_woken(row, way, runtimes) for way in WAYS}
     assert said == {way: expected(row, way) for way in WAYS}
 
 
-@pytest.mark.parametrize("row", EXPECTED)
+@corpus("row", EXPECTED)
 def test_lint_says_what_is_no_source(row: str, runtimes: Runtimes) -> None:
     job = job_of(row, activation="source", source={"kind": "always_on"})
     wrong = "runtime" if operator_of(row) in IN_DISPATCHER else "operator"
@@ -300,7 +301,7 @@ def test_an_operator_that_does_not_say_what_it_accepts_is_accepted(
     assert lint(source, runtimes=runtimes) == set()
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("found", "said"),
     [
         (accepts.ONE_RANGE, "one block range"),

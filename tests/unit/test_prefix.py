@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.domain.prefix import (
     PLACES,
     BatchPlace,
@@ -61,7 +62,7 @@ def test_what_is_written_is_read_back(uri: str, name: str, place: Place) -> None
     assert attempt_of(place, name) == (None if isinstance(place, DeliveryPlace) else 12)
 
 
-@pytest.mark.parametrize(
+@corpus(
     "uri",
     [
         "s3://trace-data/org/",
@@ -83,8 +84,8 @@ def test_nothing_else_is_a_place(uri: str) -> None:
     assert place_of(uri) is None
 
 
-@pytest.mark.parametrize("name", ["0/a", "01/a", "-1/a", "1", "a/1/b", "1a/b", ".1.jsonl.f3", ""])
-@pytest.mark.parametrize("place", [place for _, _, place in WRITTEN])
+@corpus("name", ["0/a", "01/a", "-1/a", "1", "a/1/b", "1a/b", ".1.jsonl.f3", ""])
+@corpus("place", [place for _, _, place in WRITTEN])
 def test_what_is_no_attempts_is_no_attempts(place: Place, name: str) -> None:
     assert attempt_of(place, name) is None
 

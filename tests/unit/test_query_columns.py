@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.query.child.engine import Engine
 from trace_platform.query.child.explain import Explained
 from trace_platform.query.child.scan_plan import plan
@@ -86,7 +87,7 @@ def test_a_column_of_any_type_takes_no_filter_from_a_table(
         assert done.row_count == 0
 
 
-@pytest.mark.parametrize(
+@corpus(
     "kind",
     [
         "extension<arrow.uuid>",

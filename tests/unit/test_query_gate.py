@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import InvalidQuery
 from trace_platform.sql import gate
 from trace_platform.sql.functions import allowed_functions
@@ -19,7 +20,7 @@ def parser() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("sql", "datasets"),
     [
         ("select 1", []),
@@ -126,8 +127,8 @@ SHADOWED = [
 ]
 
 
-@pytest.mark.parametrize("shadow", ["with secret as (select 'own' as v) select * from ({})", "{}"])
-@pytest.mark.parametrize("sql", SHADOWED)
+@corpus("shadow", ["with secret as (select 'own' as v) select * from ({})", "{}"])
+@corpus("sql", SHADOWED)
 def test_what_is_not_reported_is_not_read(
     parser: duckdb.DuckDBPyConnection, sql: str, shadow: str
 ) -> None:
@@ -142,7 +143,7 @@ def test_what_is_not_reported_is_not_read(
             engine.execute(statement.sql).fetchall()
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("sql", "reason"),
     [
         ("", "no statement"),
@@ -233,7 +234,7 @@ VERSION = "4f2a61c0-0000-4000-8000-00000000000a"
 MOMENT = "2026-01-31T12:00:00+00:00"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("sql", "runs", "pin"),
     [
         ("from blocks@4f2a", 'from "blocks@4f2a" AS "blocks"', {"version": "4f2a"}),
@@ -295,7 +296,7 @@ def test_a_pin_is_read_and_becomes_the_name_of_a_view(
     assert f'"{found.view}"' in runs.lower().replace(MOMENT.lower(), MOMENT)
 
 
-@pytest.mark.parametrize(
+@corpus(
     "sql",
     [
         "select 'blocks@4f2a' from blocks",

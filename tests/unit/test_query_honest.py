@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import duckdb
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.sql import gate
 
 PIN = "4f2a61c0"
@@ -167,7 +168,7 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@pytest.mark.parametrize("sql", HONEST)
+@corpus("sql", HONEST)
 def test_it_passes_as_it_is_and_runs(database: duckdb.DuckDBPyConnection, sql: str) -> None:
     plain = _spelled(sql, lambda alias: f"blocks{alias}")
     statement = gate.check(database, plain)
@@ -176,8 +177,8 @@ def test_it_passes_as_it_is_and_runs(database: duckdb.DuckDBPyConnection, sql: s
     assert database.execute(statement.sql).fetchall()
 
 
-@pytest.mark.parametrize("spelling", list(SPELLINGS))
-@pytest.mark.parametrize("sql", HONEST)
+@corpus("spelling", list(SPELLINGS))
+@corpus("sql", HONEST)
 def test_pinned_it_gives_the_same_rows(
     database: duckdb.DuckDBPyConnection, sql: str, spelling: str
 ) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import InvalidQuery, TraceError
 from trace_platform.query.child.desk import open_parser
 from trace_platform.query.child.engine import Engine
@@ -61,7 +62,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     return Desk(tmp_path_factory.mktemp("meaning"))
 
 
-@pytest.mark.parametrize(
+@corpus(
     "condition",
     [
         f"address = '{HEX}'",
@@ -89,7 +90,7 @@ def test_hex_beside_bytes_means_those_bytes(desk: Desk, condition: str) -> None:
     assert desk.rows(f"SELECT address FROM logs WHERE {condition};") == [[HEX]]
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("expression", "bytes_"),
     [
         ("hex('0x05'::BLOB)", "05"),
@@ -130,7 +131,7 @@ def test_hex_that_a_function_is_given_finds_rows(desk: Desk, condition: str) -> 
     assert desk.rows(f"SELECT address FROM logs WHERE {condition}") == [[HEX]]
 
 
-@pytest.mark.parametrize(
+@corpus(
     "expression",
     [
         f"list_contains(['{HEX}', '0x00']::BLOB[], address)",
@@ -145,11 +146,11 @@ def test_text_that_a_function_is_given_for_bytes_is_refused(desk: Desk, expressi
     assert "unhex" in str(desk.refusal(f"SELECT {expression} FROM logs").hint)
 
 
-@pytest.mark.parametrize(
+@corpus(
     "call",
     ["uint_to_bytes(x)", "mul_exact(x, 2)", "mod_exact(7, x)", "sum_exact(x)", "from_wei(x)"],
 )
-@pytest.mark.parametrize("length", [0, 200])
+@corpus("length", [0, 200])
 def test_bytes_are_no_digits(desk: Desk, call: str, length: int) -> None:
     refused = desk.refusal(f"SELECT {call} FROM (SELECT unhex('31') AS x){' ' * length}")
     assert "bytes_to_uint" in str(refused.hint)
@@ -175,7 +176,7 @@ def test_hex_beside_text_stays_text(desk: Desk) -> None:
     assert desk.rows(f"SELECT '{HEX}'") == [[HEX]]
 
 
-@pytest.mark.parametrize(
+@corpus(
     "condition",
     [
         f"address = '{HEX[2:]}'",
@@ -219,7 +220,7 @@ def test_bytes_and_text_are_not_joined(desk: Desk, join: str) -> None:
     assert "unhex" in str(desk.refusal(f"SELECT count(*) FROM logs a {join}").hint)
 
 
-@pytest.mark.parametrize(
+@corpus(
     "condition",
     [
         "address LIKE '0xd8%'",
@@ -265,7 +266,7 @@ def test_json_has_hex_where_it_is_asked_for(desk: Desk) -> None:
     assert desk.rows(sql) == [[f'{{"a":"{HEX}"}}']]
 
 
-@pytest.mark.parametrize(
+@corpus(
     "condition",
     [
         "address[1:2] = '0xd8da'",
@@ -281,7 +282,7 @@ def test_prefixes_and_hex_as_text_find_what_they_say(desk: Desk, condition: str)
     assert desk.rows(f"SELECT address FROM logs WHERE {condition}") == [[HEX]]
 
 
-@pytest.mark.parametrize(
+@corpus(
     "condition",
     [
         f"hex(address) = '{HEX}'",
@@ -378,7 +379,7 @@ def test_an_error_on_a_row_names_the_callers_place_in_every_format(
     assert (raised.value.facts["line"], raised.value.facts["column"]) == (2, 8)
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("expression", "expected"),
     [
         ("to_0x(address)", HEX),
@@ -420,7 +421,7 @@ def test_sums_of_wide_integers_are_exact(desk: Desk) -> None:
     assert desk.rows(f"SELECT sum_exact({uhugeint}) FROM range(2)") == [[str(2 * (2**128 - 1))]]
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("expression", "cure"),
     [
         ("value::BIGNUM * value::BIGNUM", "mul_exact"),
@@ -459,7 +460,7 @@ def test_rounding_that_is_asked_for_is_allowed(desk: Desk) -> None:
     assert len(desk.rows(f"SELECT {said} FROM logs")) == 3
 
 
-@pytest.mark.parametrize(
+@corpus(
     "written",
     [
         "transfer",

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import (
     BadInput,
     Conflict,
@@ -201,7 +202,7 @@ def test_a_task_reads_nothing_else() -> None:
             found(known, task(grant(1)), reference, at=at)
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("files", "seam", "origin", "gap"),
     [
         ([(0, 9), (10, 19)], 20, 0, None),

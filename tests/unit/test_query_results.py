@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import QueryTooLarge
 from trace_platform.query.child.engine import open_database
 from trace_platform.query.child.results import send_result, without_semicolon
@@ -123,9 +124,7 @@ VALUES: list[tuple[str, Any, str | None, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("sql", "as_json", "as_csv", "as_arrow"), VALUES, ids=[v[0] for v in VALUES]
-)
+@corpus(("sql", "as_json", "as_csv", "as_arrow"), VALUES, ids=[v[0] for v in VALUES])
 def test_a_value_is_the_same_in_every_format(
     database: duckdb.DuckDBPyConnection, sql: str, as_json: Any, as_csv: str | None, as_arrow: Any
 ) -> None:
@@ -197,8 +196,8 @@ def test_texts_and_bytes_are_the_same_after_json_and_csv(
         assert csv_rows(database, "FROM t") == [["s", "h"], *told]
 
 
-@pytest.mark.parametrize("form", ["json", "csv", "arrow", "parquet"])
-@pytest.mark.parametrize(
+@corpus("form", ["json", "csv", "arrow", "parquet"])
+@corpus(
     ("limit", "count", "truncated"),
     [(1, 1, True), (19_999, 19_999, True), (20_000, 20_000, False), (None, 20_000, False)],
 )

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import InvalidQuery
 from trace_platform.query.child.engine import lock, open_database
 from trace_platform.query.child.explain import Explained
@@ -55,7 +56,7 @@ def scan_of(
     return plan(planner, gate.check(planner, sql), relations, explained)["t"]
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("sql", "columns", "filters"),
     [
         ("SELECT s FROM t", ["s"], []),
@@ -186,7 +187,7 @@ def test_an_unknown_column_is_told_before_any_row_is_read(
     assert caught.value.facts == {"suggestions": ["block_number"], "line": 2, "column": 3}
 
 
-@pytest.mark.parametrize(
+@corpus(
     "condition",
     [
         "block_number >= 4294967295",
@@ -354,7 +355,7 @@ def answer(database: duckdb.DuckDBPyConnection, sql: str, rows: list[dict[str, A
     return sorted(map(repr, database.execute(sql).fetchall()))
 
 
-@pytest.mark.parametrize(
+@corpus(
     "condition",
     [
         "octet_length(h) > 64",

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.query.protocol.where_sql import to_condition
 from trace_platform.wire.where import normalised, problems
@@ -156,7 +157,7 @@ def test_a_nan_is_greater_than_any_number_in_a_file_too(tmp_path: Path) -> None:
         assert duckdb.sql(sql).fetchall() == [(count,)]
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("where", "said"),
     [
         ({"amuont": 1}, "where.amuont: the input has no such column; did you mean amount?"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.rpc.answers import merged, parsed, replaced
 from trace_platform.rpc.calls import Needs, read_question
 from trace_platform.rpc.faults import RpcRefusal
@@ -17,7 +18,7 @@ def question(*calls: tuple[str, list[Any]], batch: bool = False) -> Any:
     return read_question(json.dumps(made if batch or len(made) > 1 else made[0]).encode())
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("method", "params", "needs"),
     [
         ("eth_blockNumber", [], Needs(tip=True)),

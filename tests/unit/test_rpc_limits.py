@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.corpus import corpus
 from tests.support.own_time import run_in_own_time
 from trace_platform.drivers.node_url import retry_after_s
 from trace_platform.rpc.calls import Question, read_question
@@ -217,7 +218,7 @@ def test_looks_pass_the_line_and_do_not_use_up_a_small_rate() -> None:
 # What a provider asks for
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("given", "seconds"),
     [
         (None, 0),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.runtimes import DEFAULT_RUNTIMES, Runtime, Runtimes, starting_point
 
@@ -63,7 +64,7 @@ def test_two_runtimes_cannot_share_a_queue() -> None:
     assert Runtimes([two[0], off]).get("a").queue == "q"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("runtime", "said"),
     [
         (

@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.app.instance.home import Home
 from trace_platform.app.instance.settings import load_settings
 from trace_platform.domain.errors import InvalidConfig, SparkUnreachable
@@ -16,7 +17,7 @@ from trace_platform.operators.spark.master import (
 )
 
 
-@pytest.mark.parametrize(
+@corpus(
     "master",
     [
         *("local", "local[*]", "local[4]", "local[*,3]", "local-cluster[2,1,512]", "yarn"),

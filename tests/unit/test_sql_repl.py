@@ -20,6 +20,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from typer.testing import CliRunner
 
+from tests.support.corpus import corpus
 from tests.support.scripted_query_api import (
     VERSION,
     Reply,
@@ -77,7 +78,7 @@ def test_statements_end_where_no_string_or_comment_is_open() -> None:
     assert split(";; -- nothing\n;") == ([], "")
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("text", "complete"),
     [
         ("", True),

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.corpus import corpus
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.wire.fitted_where import from_hex
 from trace_platform.wire.where import Bound, OneOf, conditions, normalised, problems
 from trace_platform.wire.where_text import WrongText, parse_where
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("one", "other"),
     [
         ({"a": 1, "b": 2}, {"b": 2.0, "a": 1.0}),
@@ -43,7 +44,7 @@ def test_those_who_evaluate_a_filter_get_its_conditions() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("where", "path", "said"),
     [
         ([], (), "a filter is a mapping of columns or a condition in SQL, such as where: { "),
@@ -105,7 +106,7 @@ def test_the_limits_themselves_are_allowed() -> None:
     assert not list(problems(large))
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("text", "mapping"),
     [
         ("severity = 'critical'", {"severity": "critical"}),
@@ -126,7 +127,7 @@ def test_a_filter_in_sql_means_what_the_mapping_means(text: str, mapping: dict[s
     assert json.dumps(normalised(parse_where(text))) == json.dumps(normalised(mapping))
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("text", "at", "path", "said"),
     [
         ("", 0, (), "is empty: leave `where` out"),

@@ -13,6 +13,7 @@ import pytest
 import structlog
 
 from tests.support.control_plane import ControlPlane, stage
+from tests.support.corpus import corpus
 from tests.support.driven import Driven, Nobody
 from trace_platform.dag.check.check_dag import check_dag
 from trace_platform.dag.event_operators.aggregator import Config
@@ -536,7 +537,7 @@ def test_need_beyond_the_inputs_is_found_at_deploy() -> None:
     assert list(WireTap.problems(1, WireTap.Config())) == []
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("config", "said"),
     [
         ("{ need: 0 }", "need: write how many of the inputs, 1 or more, or all (found 0)"),

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.support.control_plane import ControlPlane, range_event
+from tests.support.corpus import corpus
 from trace_platform.dispatcher.pressure.relieve_pressure import level, relieve_pressure, room
 from trace_platform.dispatcher.tasks.cancel_task import cancel_task
 from trace_platform.dispatcher.tasks.claim_task import claim_tasks
@@ -491,7 +492,7 @@ def test_a_level_does_not_flap() -> None:
     assert rises > 3
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 7, 10, 99, 1000, 2**31 - 1])
+@corpus("limit", [1, 2, 3, 4, 5, 7, 10, 99, 1000, 2**31 - 1])
 def test_promotion_alone_never_raises_a_level(limit: int) -> None:
     load = JobLoad(uuid4(), "chain.decode", "pause", limit, None, 0, 0.0, 10**6, 0.0, 0)
     promoted = _with(load, ready=room(load), pending=0, from_rank=None)
