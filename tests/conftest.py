@@ -52,6 +52,14 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """What tests prove is about kills, not about power cuts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda opened: None)
+        yield
+
+
 @dataclass(frozen=True)
 class PostgresServer:
     home: Home
@@ -118,7 +126,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
         return
     home = Home(tmp_path_factory.mktemp("postgres-home"))
     instance = open_instance(home, settings)
-    # What tests prove is about kills, not about power cuts.
+    # As above: no waiting for the disk.
     fast = {"fsync": "off", "shared_buffers": "64MB"}
     password = databases.admin_password(home)
     server = EmbeddedPostgres(home.postgres, instance.port("postgres"), password, fast)
