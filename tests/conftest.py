@@ -47,6 +47,16 @@ EmbeddedPostgres(pathlib.Path(sys.argv[1]), 0, "").stop()
 """
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest goes first: then the workers end together, and not one with an instance
+    to start while the other has nothing left."""
+    weights: dict[Path, int] = {}
+    for item in items:
+        slow = 2 if item.get_closest_marker("stack") else bool(item.get_closest_marker("spark"))
+        weights[item.path] = max(weights.get(item.path, 0), int(slow))
+    items.sort(key=lambda item: -weights[item.path])
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"

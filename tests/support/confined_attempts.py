@@ -1,7 +1,7 @@
-"""One attempt to get out of a query child, run by path as `python -I FILE CONFINED NAME GROUND`.
+"""Attempts to get out of a query child, run by path as `python -I FILE CONFINED GROUND NAME...`.
 
-Prints "done" when it worked and "refused: ERROR" when it did not. GROUND is JSON: see `Ground` of
-tests/security/test_query_confinement.py.
+Prints a line for each: "done" when it worked, "refused: ERROR" when it did not. GROUND is JSON: see
+`Ground` of tests/security/test_query_confinement.py.
 """
 
 from __future__ import annotations
@@ -165,16 +165,17 @@ WORK: dict[str, Attempt] = {
 
 
 def main() -> None:
-    confined, name, ground_json = sys.argv[1:]
+    confined, ground_json, *names = sys.argv[1:]
     ground = SimpleNamespace(**json.loads(ground_json))
     if confined == "confined":
         confine.confine(ground.readable, ground.scratch)
-    try:
-        (ATTACKS | WORK)[name](ground)
-    except OSError as error:
-        print(f"refused: {error}")
-    else:
-        print("done", flush=True)
+    for name in names:
+        try:
+            (ATTACKS | WORK)[name](ground)
+        except OSError as error:
+            print(f"refused: {error}", flush=True)
+        else:
+            print("done", flush=True)
 
 
 if __name__ == "__main__":
