@@ -12,7 +12,7 @@ from tests.support.tcp_forwarder import TcpForwarder
 from trace_platform.data.arrow_connection import arrow_transaction
 from trace_platform.data.connection import DataConnection
 from trace_platform.data.database import DataDatabase
-from trace_platform.domain.errors import TraceError, Unavailable
+from trace_platform.domain.errors import Unavailable
 
 
 @pytest.fixture
@@ -29,21 +29,28 @@ def data(data_dsns: DataDsns, forwarder: TcpForwarder) -> DataDatabase:
 
 
 def test_transactions_say_so(data: DataDatabase, forwarder: TcpForwarder) -> None:
-    with DataConnection(data, "test") as connection:
+    def ask(connection: DataConnection, *, cut: bool = False) -> None:
         with connection.transaction() as tx:
-            assert tx.execute("SELECT 1 AS n").fetchone() == {"n": 1}
-        with pytest.raises(Unavailable) as during, connection.transaction() as tx:
-            forwarder.close()
+            if cut:
+                forwarder.close()
             tx.execute("SELECT 1")
-        with pytest.raises(Unavailable) as before, connection.transaction():
-            pass
+
+    with DataConnection(data, "test") as connection:
+        ask(connection)
+        with pytest.raises(Unavailable) as during:
+            ask(connection, cut=True)
+        with pytest.raises(Unavailable) as before:
+            ask(connection)
     assert (during.value.is_outage, before.value.is_outage) == (True, True)
 
 
 def test_arrow_says_so(data: DataDatabase, forwarder: TcpForwarder) -> None:
-    with pytest.raises(TraceError) as during, arrow_transaction(data) as tx:
-        forwarder.close()
-        tx.run("SELECT 1")
-    with pytest.raises(TraceError) as before, arrow_transaction(data):
-        pass
-    assert (during.value.is_outage, before.value.is_outage) == (True, True)
+    def ask() -> None:
+        with arrow_transaction(data) as transaction:
+            forwarder.close()
+            transaction.run("SELECT 1")
+
+    for _ in ("while it is asked", "before"):
+        with pytest.raises(Unavailable) as caught:
+            ask()
+        assert caught.value.is_outage

@@ -9,6 +9,7 @@ value with every row.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,9 @@ _TRACED = (
 )
 _VARYING = (b"(CASE WHEN random() < 2 THEN ", b" END)")
 _WIDEST = "BIGNUM"
+# With fewer it fits 128 bits.
+_WIDE_DIGITS = 39
+_MAY_BE_WIDEST = re.compile(rf"{_WIDEST}|[0-9][0-9_]{{{_WIDE_DIGITS - 1},}}", re.IGNORECASE)
 UNREAD: Node = {"error": True}
 
 
@@ -65,32 +69,50 @@ def _serialized(connection: duckdb.DuckDBPyConnection, what: str, sql: str) -> N
 
 
 def _varying(connection: duckdb.DuckDBPyConnection, sql: str) -> Edited:
-    if _WIDEST.lower() not in sql.lower():
+    if _MAY_BE_WIDEST.search(sql) is None:
         return Edited(sql)
     tree = _serialized(connection, "sql", sql)
     written = sql.encode()
     return Edited(sql, [edit for node in _dicts(tree) for edit in _made_varying(node, written)])
 
 
-def _made_varying(cast: Node, written: bytes) -> Sequence[Edit]:
-    """Of a constant that is cast to BIGNUM, in either writing, by way of other types too."""
-    if cast.get("class") != "CAST" or _type_of(cast) != _WIDEST:
-        return ()
-    chain = [cast]
-    while chain[-1].get("class") == "CAST":
-        chain.append(chain[-1]["child"])
-    if chain[-1].get("class") != "CONSTANT":
-        return ()
-    start = min(node["query_location"] for node in chain)
-    end = cast["query_location"] + cast["query_location_length"]
-    while written.count(b"(", start, end) < written.count(b")", start, end):
-        start = written.rfind(b"(", 0, start)
+def _made_varying(node: Node, written: bytes) -> Sequence[Edit]:
     before, after = _VARYING
+    if _is_widest_literal(node):
+        start, length = node["query_location"], node["query_location_length"]
+        number = node["literal"]["text"].replace("_", "").encode()
+        made = before + b"'" + number + b"'::BIGNUM" + after
+        return (Edit(start, start + length, made),)
+    cast = _cast_of_a_constant(node, written)
+    if cast is None:
+        return ()
+    start, end = cast
     return Edit(start, start, before), Edit(end, end, after)
 
 
-def _type_of(cast: Node) -> str:
-    return str(cast["type_expr"].get("type_name")).upper()
+def _is_widest_literal(node: Node) -> bool:
+    literal = node.get("literal") or {}
+    if literal.get("kind") != "INTEGER" or len(literal["text"]) < _WIDE_DIGITS:
+        return False
+    return not -(2**127) <= int(literal["text"]) < 2**128
+
+
+def _cast_of_a_constant(node: Node, written: bytes) -> tuple[int, int] | None:
+    """Where one to BIGNUM begins and ends, in either writing, by way of other types too."""
+    if node.get("class") != "CAST":
+        return None
+    if str(node["type_expr"].get("type_name")).upper() != _WIDEST:
+        return None
+    chain = [node]
+    while chain[-1].get("class") == "CAST":
+        chain.append(chain[-1]["child"])
+    if chain[-1].get("class") != "CONSTANT" or _is_widest_literal(chain[-1]):
+        return None
+    start = min(each["query_location"] for each in chain)
+    end = node["query_location"] + node["query_location_length"]
+    while written.count(b"(", start, end) < written.count(b")", start, end):
+        start = written.rfind(b"(", 0, start)
+    return start, end
 
 
 def _put_back(node: Node, edited: Edited) -> None:
