@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 def test_the_demo_ends_in_a_table_and_leaves_nothing_running(tmp_path: Path) -> None:
     with trace(tmp_path / "home", "demo", "--once", "--blocks", "500") as stack:
-        assert stack.process.wait(120) == 0, stack.text()
+        assert stack.process.wait(280) == 0, stack.text()
     said = stack.text()
     for words in ("blocks 0-499", "transfers", "0x", "The data:", "trace query"):
         assert words in said, said

@@ -426,6 +426,11 @@ def test_sums_of_wide_integers_are_exact(desk: Desk) -> None:
     [
         ("value::BIGNUM * value::BIGNUM", "mul_exact"),
         ("2 * value::BIGNUM", "mul_exact"),
+        # Constants that DuckDB works out before it shows its plan.
+        ("value::BIGNUM * 2::BIGNUM", "mul_exact"),
+        ("CAST('2' AS BIGNUM) * value::BIGNUM", "mul_exact"),
+        ("value::BIGNUM + 3::BIGNUM * (-2)::HUGEINT::BIGNUM", "mul_exact"),
+        ("value::BIGNUM + (1 + 2)::BIGNUM * 2::BIGNUM", "plain numbers"),
         ("abs(bytes_to_int(data))", "greatest"),
         ("round(value::BIGNUM)", "whole"),
         ("value::BIGNUM // 2", "div_exact"),
@@ -436,6 +441,34 @@ def test_sums_of_wide_integers_are_exact(desk: Desk) -> None:
 )
 def test_what_would_be_rounded_is_refused_by_name(desk: Desk, expression: str, cure: str) -> None:
     assert cure in str(desk.refusal(f"SELECT {expression} FROM logs").hint)
+
+
+@pytest.mark.parametrize("values", [f"'{HEX}'", f"'{HEX}'::BLOB"])
+def test_bytes_are_not_pivoted_by_their_letters(desk: Desk, values: str) -> None:
+    for pivot in (
+        "PIVOT logs ON address IN ({}) USING count(*)",
+        "FROM logs PIVOT (count(*) FOR address IN ({}))",
+    ):
+        assert "to_0x(column)" in str(desk.refusal(pivot.format(values)).hint)
+    by_hex = f"PIVOT (SELECT address FROM logs) ON to_0x(address) IN ('{HEX}') USING count(*)"
+    assert desk.rows(by_hex) == [[1]]
+
+
+def test_constants_of_256_bits_are_what_they_are_and_hide_nothing(desk: Desk) -> None:
+    """DuckDB has no JSON for them, and so none of the plan that holds one."""
+    assert desk.rows(f"SELECT value FROM logs WHERE bytes_to_uint(data) = {MAX}") == [[str(MAX)]]
+    assert desk.rows(f"SELECT value FROM logs WHERE value::BIGNUM >= {MAX - 1}") == [[str(MAX)]]
+    refused = desk.refusal(f"SELECT value::BIGNUM * {MAX} FROM logs")
+    assert "mul_exact" in str(refused.hint)
+    refused = desk.refusal(
+        f"SELECT 1 FROM logs WHERE bytes_to_uint(data) = {MAX} AND address = owner"
+    )
+    assert "is not bytes" in refused.message
+    kept = "value::BIGNUM > -1::BIGNUM"
+    assert desk.rows(f"SELECT -1::BIGNUM FROM logs WHERE {kept} AND address = '{HEX}'") == [["-1"]]
+    refused = desk.refusal(f"SELECT 1 FROM logs WHERE {kept} AND address = 'hello'")
+    assert "is not bytes" in refused.message
+    assert refused.facts["column"] == len(f"SELECT 1 FROM logs WHERE {kept} AND address = ") + 1
 
 
 @pytest.mark.parametrize(

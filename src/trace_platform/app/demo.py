@@ -24,7 +24,7 @@ EMBEDDED_CHUNK = 250
 FIRST, MORE = 2000, 500
 # A public node is slower and may be metered: small tasks show progress and are cheap to repeat.
 NODE_CHUNK = 25
-TRANSFER = "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+TRANSFER = "Transfer(address,address,uint256)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Demo:
             "       count(DISTINCT topic1) AS senders, count(DISTINCT topic2) AS receivers,\n"
             "       max(block_number) AS last_block\n"
             f"  FROM {self.prefix}logs\n"
-            f" WHERE topic0 = unhex('{TRANSFER}')\n"
+            f" WHERE topic0 = topic('{TRANSFER}')\n"
             " GROUP BY address ORDER BY transfers DESC LIMIT 5"
         )
 

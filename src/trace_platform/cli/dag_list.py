@@ -76,7 +76,7 @@ def remove(
     plan = control_client.plan_removal(place, dag)
     # What would be refused is refused without a question.
     if not yes and not plan.readers and plan.building is None:
-        confirm(f"Remove {dag}?", _facts(plan))
+        confirm(f"Remove {dag}?", facts(plan))
     done = control_client.remove_dag(place, dag, plan.dag_version)
     if as_json:
         typer.echo(done.model_dump_json())
@@ -85,7 +85,7 @@ def remove(
     typer.echo(f"{dag} is removed: version {version} was active, and its data is kept")
 
 
-def _facts(plan: RemovalPlan) -> Iterator[str]:
+def facts(plan: RemovalPlan) -> Iterator[str]:
     if plan.sources:
         yield f"sources that finish and end: {', '.join(plan.sources)}"
     if plan.unpublishes:
@@ -96,3 +96,5 @@ def _facts(plan: RemovalPlan) -> Iterator[str]:
         yield f"canceled: {count(plan.backfills, 'backfill')}"
     held = f"{count(plan.keeps.partitions, 'partition')}, {plan.keeps.rows:,} rows"
     yield f"kept until it is purged: {held}, {size(plan.keeps.bytes)}"
+    if plan.keeps.partitions:
+        yield f"to purge it: trace datasets purge {plan.dag_name}.JOB --keep 0"

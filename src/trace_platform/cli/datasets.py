@@ -425,6 +425,7 @@ def _partition(console: Console, each: Partition) -> tuple[str, ...]:
 def _purge_plan(plan: PurgePlan, due: list[PurgedGeneration]) -> Iterator[str]:
     if not plan.generations:
         yield f"{plan.dataset} has no more generations than are kept: nothing to purge"
+        yield "--keep 0 keeps only those that are used"
         return
     yield f"generations of {plan.producer}, each with all its outputs:"
     for each in plan.generations:

@@ -73,6 +73,11 @@ def mistake(node: Node) -> Mistake | None:
     """In a node of the statement's own."""
     if _becomes_text(node):
         return "bytes as text would be letters and \\x…, not hex", TEXT_HINT
+    if _is_of_a_pivot(node) and any(map(_becomes_text, node["children"])):
+        return (
+            "PIVOT would compare bytes as letters and \\x…, not as hex",
+            "pivot on their hex: PIVOT … ON to_0x(column) IN ('0x…')",
+        )
     if node.get("type") in _COMPARISONS:
         return _never(node["children"])
     return None
@@ -92,6 +97,11 @@ def _becomes_text(node: Node) -> bool:
     if node.get("type") == "OPERATOR_CAST":
         return _shows_bytes(node["arguments"][0], node["return_type"])
     return _name(node) in _TO_JSON and any(map(_holds_bytes, node["arguments"]))
+
+
+def _is_of_a_pivot(node: Node) -> bool:
+    """It compares what it pivots on with each of its values, of which nothing has a place."""
+    return node.get("type") == "COMPARE_NOT_DISTINCT_FROM" and node["query_location_length"] == 0
 
 
 def _shows_bytes(given: Node, wanted: Node) -> bool:

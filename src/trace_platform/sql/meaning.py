@@ -8,7 +8,6 @@ becomes those bytes, all else is refused by name, with the cure.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,13 +16,12 @@ from typing import Any, NoReturn
 import duckdb
 
 from trace_platform.domain.errors import InvalidQuery
+from trace_platform.sql.bound_plan import Node, bound_plan, nodes
 from trace_platform.sql.gate import Statement
 from trace_platform.sql.hex_text import BYTES_HINT, converts, hint_of, misread_number, mistake
 from trace_platform.sql.pins import Edit, Edited
 from trace_platform.sql.relations import Column
-from trace_platform.sql.sql_text import quoted, without_semicolon
-
-Node = dict[str, Any]
+from trace_platform.sql.sql_text import without_semicolon
 
 _HEX = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})*)")
 _ALMOST_HEX = re.compile(r"(?:0[xX])?[0-9a-fA-F]+")
@@ -49,12 +47,6 @@ _EXACT = {
     **dict.fromkeys(("-", "subtract"), "a::BIGNUM - b"),
     **dict.fromkeys(("ceil", "ceiling", "floor", "round", "trunc"), "x itself, which is whole"),
 }
-# What a macro of DuckDB's own functions is given DuckDB works out without a trace. Not before what
-# may be another value with every row.
-_TRACED = (
-    "CREATE OR REPLACE MACRO to_0x(bytes BLOB)"
-    " AS '0x' || lower(hex(CASE WHEN random() < 2 THEN bytes END))"
-)
 
 
 def understood(
@@ -65,7 +57,7 @@ def understood(
     """The statement as it has to run. `relations` are columns by view. Raise InvalidQuery for text
     that is compared with bytes, and for integers that would be rounded."""
     sql = without_semicolon(statement.sql)
-    bound = _bound(connection, sql, relations)
+    bound = bound_plan(connection, sql, relations)
     if bound.get("error"):
         _refuse_unread(bound, sql)
         return statement
@@ -81,16 +73,16 @@ def _edits(
 ) -> set[Edit]:
     """What a function is given that is constant DuckDB works out before it shows its plan: each of
     these parts is bound once more, by itself."""
-    nodes = list(_nodes(bound))
-    for node in nodes:
+    expressions = list(nodes(bound))
+    for node in expressions:
         _refuse_rounded(node, sql, statement)
         _refuse_cut(node, statement)
         _refuse_mistaken(node, sql, statement)
-    found = {_edit(node, sql, statement) for node in nodes if _makes_bytes(node)}
+    found = {_edit(node, sql, statement) for node in expressions if _makes_bytes(node)}
     edits = {edit for edit in found if edit is not None}
-    for part in {_worked_out(node, sql, statement) for node in nodes} - {None, sql}:
+    for part in {_worked_out(node, sql, statement) for node in expressions} - {None, sql}:
         assert part is not None
-        edits |= _edits(connection, _bound(connection, part, {}), part, statement)
+        edits |= _edits(connection, bound_plan(connection, part, {}), part, statement)
     return edits
 
 
@@ -141,45 +133,21 @@ def _texts(value: Any) -> Iterator[str]:
         yield value
 
 
-def _bound(
-    connection: duckdb.DuckDBPyConnection, sql: str, relations: Mapping[str, Sequence[Column]]
-) -> Node:
-    connection.begin()
-    try:
-        connection.execute(_TRACED)
-        for view, columns in relations.items():
-            nulls = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns)
-            connection.execute(f"CREATE VIEW {quoted(view)} AS SELECT {nulls}")
-        row = connection.execute("SELECT json_serialize_plan(?::VARCHAR)", [sql]).fetchone()
-        found: Node = json.loads(row[0]) if row else {"error": True}
-    except (ValueError, RecursionError):
-        return {"error": True}
-    finally:
-        connection.rollback()
-    return found
-
-
 def _refuse_unread(bound: Node, sql: str) -> None:
     """A statement's own mistakes are explained where it runs. One whose plan cannot be read must
-    not have hex that could be compared as text."""
-    is_mistake = bound.get("error_type") not in (None, "not implemented", "serialization")
-    if not is_mistake and re.search(r"'0[xX][0-9a-fA-F]*'", sql):
+    not have hex that could be compared as text, nor numbers that could be rounded."""
+    if bound.get("error_type") not in (None, "not implemented", "serialization"):
+        return
+    if "bignum" in sql.lower():
+        raise InvalidQuery(
+            "it cannot be told whether the numbers in this statement would be rounded",
+            hint="cast plain numbers to BIGNUM, such as 5::BIGNUM, and nothing worked out of them",
+        )
+    if re.search(r"'0[xX][0-9a-fA-F]*'", sql):
         raise InvalidQuery(
             "it cannot be told whether the hex in this statement is text or bytes",
             hint="write unhex('…') for bytes",
         )
-
-
-def _nodes(plan: Node) -> Iterator[Node]:
-    stack: list[Any] = [plan]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, list):
-            stack.extend(node)
-        elif isinstance(node, dict):
-            stack.extend(node.values())
-            if "expression_class" in node:
-                yield node
 
 
 def _is_cast(node: Node) -> bool:
