@@ -10,6 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from trace_platform.domain.block_range import MAX_BLOCK
 from trace_platform.domain.fence import Fence
+from trace_platform.wire.fields import (
+    Attempt,
+    DagName,
+    DatasetUuid,
+    DatasetVersionId,
+    JobName,
+    OutputIndex,
+    TaskId,
+)
 from trace_platform.wire.manifest import ManifestColumn
 
 BlockNumber = Annotated[int, Field(ge=0, le=MAX_BLOCK)]
@@ -21,17 +30,32 @@ class Strict(BaseModel):
 
 
 class JobRef(Strict):
-    dag_name: str
-    name: str
+    dag_name: DagName
+    name: JobName
 
 
 class EventScope(Strict):
     """What an update is about: a cursor, or a partition."""
 
-    cursor: BlockNumber | None = None
-    partition_key: str | None = Field(default=None, max_length=256)
-    start: BlockNumber | None = None
-    end: BlockNumber | None = None
+    cursor: BlockNumber | None = Field(
+        default=None,
+        description="Block number or tick that the dataset reached. Given alone, without a "
+        "partition.",
+    )
+    partition_key: str | None = Field(
+        default=None,
+        max_length=256,
+        description="Key of the partition that changed. For a block range it is START-END.",
+    )
+    start: BlockNumber | None = Field(
+        default=None,
+        description="First block of the partition; null for a partition that is no block range.",
+    )
+    end: BlockNumber | None = Field(
+        default=None,
+        description="Last block of the partition, included; null for a partition that is no "
+        "block range.",
+    )
 
     @model_validator(mode="after")
     def _one_shape(self) -> Self:
@@ -50,18 +74,33 @@ class EventScope(Strict):
 class DatasetEvent(EventScope):
     """One update of one dataset generation."""
 
-    dataset_uuid: UUID
-    dataset_version: UUID
+    dataset_uuid: DatasetUuid
+    dataset_version: DatasetVersionId
 
 
 class InvalidScope(Strict):
     """The part of a dataset that is not right any more: a partition by its key, or a range."""
 
-    scope: Literal["partition", "row_range"]
-    partition_key: str | None = Field(default=None, min_length=1, max_length=256)
-    start: BlockNumber | None = None
-    end: BlockNumber | None = None
-    reason: str = Field(min_length=1, max_length=2_000)
+    scope: Literal["partition", "row_range"] = Field(
+        description="Whether a partition is wrong, named by its key, or a range of blocks."
+    )
+    partition_key: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=256,
+        description="Key of the partition that is wrong. For a block range it is START-END.",
+    )
+    start: BlockNumber | None = Field(
+        default=None, description="First block that is wrong; needed for a `row_range`."
+    )
+    end: BlockNumber | None = Field(
+        default=None, description="Last block that is wrong, included; needed for a `row_range`."
+    )
+    reason: str = Field(
+        min_length=1,
+        max_length=2_000,
+        description="Why it is wrong, in words for the people who look into it later.",
+    )
 
     @model_validator(mode="after")
     def _one_part(self) -> Self:
@@ -82,72 +121,117 @@ class InvalidScope(Strict):
 class Invalidation(InvalidScope):
     """Of an attempt's output: it was rewritten. Of an input: it is wrong and must be made anew."""
 
-    dataset_uuid: UUID
-    dataset_version: UUID
-    # Made by whoever reports it: the same one twice, also by another attempt, is one invalidation.
-    request_id: UUID | None = None
+    dataset_uuid: DatasetUuid
+    dataset_version: DatasetVersionId
+    request_id: UUID | None = Field(
+        default=None,
+        description="Id that the reporter chooses. The same id twice, also from another "
+        "attempt, is one invalidation.",
+    )
 
 
 class TaskInput(DatasetEvent):
     """What woke the task, and where that input can be read."""
 
-    input_index: int
-    files: list[str] = []
-    # Rows that do not match are not this task's: applied where the files are read.
-    where: dict[str, Any] | None = None
-    # It was read before and is to be again: what was said to be invalid.
-    invalidation: UUID | None = None
-    # The dataset is a table of Postgres data: its rows from the table's first block on are there,
-    # and `files` hold older ones.
-    table: bool = False
-    # False: it did not wake the task; it is there to be read, in the range of what did.
-    trigger: bool = True
+    input_index: int = Field(description="Position of the input in the job's `inputs`, from 0.")
+    files: list[str] = Field(
+        default=[], description="URIs of the Parquet files that hold this input."
+    )
+    where: dict[str, Any] | None = Field(
+        default=None,
+        description="Conditions on columns, which the operator applies as it reads; null "
+        "means all rows.",
+    )
+    invalidation: UUID | None = Field(
+        default=None,
+        description="Id of the invalidation because of which the input is read once more; "
+        "null for a first read.",
+    )
+    table: bool = Field(
+        default=False,
+        description="Whether the dataset is a table of Postgres data. Rows from the table's "
+        "first block on are in the table, and `files` hold older ones.",
+    )
+    trigger: bool = Field(
+        default=True,
+        description="Whether the input woke the task. False: it is only read, in the range "
+        "of what woke the task.",
+    )
 
 
 class TaskOutput(Strict):
     """Where this attempt stages one of its job's outputs."""
 
-    output_index: int
-    name: str
-    dataset_uuid: UUID
-    dataset_version: UUID
-    prefix: str
-    # The columns that tell one row from another, of a job that appends: its commit holds the rows
-    # of `files`, which are there, and its own.
-    append: list[str] | None = None
-    files: list[str] = []
+    output_index: OutputIndex
+    name: str = Field(description="Name of the output in the job's `outputs`.")
+    dataset_uuid: DatasetUuid
+    dataset_version: DatasetVersionId
+    prefix: str = Field(
+        description="URI under which this attempt, and no other, stages the output's files."
+    )
+    append: list[str] | None = Field(
+        default=None,
+        description="For a job that appends, the columns that tell one row from another. The "
+        "commit has to hold the rows of `files` and the new ones. Null for a job that replaces.",
+    )
+    files: list[str] = Field(
+        default=[],
+        description="For a job that appends, URIs of the files that are committed already in "
+        "the task's range.",
+    )
 
 
 class TaskPayload(Strict):
-    task_id: UUID
-    attempt: int
-    org_id: UUID
-    job: JobRef
-    operator: str
-    config: dict[str, Any]
-    inputs: list[TaskInput]
-    outputs: list[TaskOutput]
-    timeout_seconds: float
-    heartbeat_timeout_seconds: float
-    # Where the lines of this attempt are kept.
-    log_uri: str
+    task_id: TaskId
+    attempt: Attempt
+    org_id: UUID = Field(description="Id of the organisation that owns the DAG.")
+    job: JobRef = Field(description="The job that the task belongs to.")
+    operator: str = Field(
+        description="Name of the operator that does the work, or FILE.py:CLASS with a digest "
+        "for code beside the DAG."
+    )
+    config: dict[str, Any] = Field(
+        description="The operator's own configuration, as the DAG gives it."
+    )
+    inputs: list[TaskInput] = Field(description="What woke the task, and what it reads.")
+    outputs: list[TaskOutput] = Field(
+        description="Where the attempt stages each output of the job."
+    )
+    timeout_seconds: float = Field(description="Seconds after which the attempt is stopped.")
+    heartbeat_timeout_seconds: float = Field(
+        description="Length of the lease in seconds. An attempt without a heartbeat for so "
+        "long is given to another worker."
+    )
+    log_uri: str = Field(
+        description="URI of the object that the attempt's log lines are written to."
+    )
 
 
 WorkerId = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class ClaimRequest(Strict):
-    task_id: UUID
-    worker_id: WorkerId
+    task_id: TaskId
+    worker_id: WorkerId = Field(
+        description="Name of the worker that claims, its own among all workers."
+    )
 
 
 class Claimed(Strict):
-    status: Literal["Claimed"] = "Claimed"
-    attempt: int
-    lease_token: UUID
-    lease_expires_at: datetime
-    capability_token: str
-    task: TaskPayload
+    status: Literal["Claimed"] = Field(
+        default="Claimed", description="The worker holds the task now."
+    )
+    attempt: Attempt
+    lease_token: UUID = Field(
+        description="Secret of this lease. Every later call for the attempt carries it."
+    )
+    lease_expires_at: datetime = Field(
+        description="When the lease ends unless a heartbeat extends it."
+    )
+    capability_token: str = Field(
+        description="Signed token of this attempt (JWT), which opens the routes under `/v1/task/`."
+    )
+    task: TaskPayload = Field(description="What there is to do.")
 
     @property
     def fence(self) -> Fence:
@@ -157,8 +241,12 @@ class Claimed(Strict):
 class NotClaimed(Strict):
     """Held: the job is paused or at its limit; another wake-up comes when there is room."""
 
-    status: Literal["NotClaimed"] = "NotClaimed"
-    reason: Literal["AlreadyRunning", "Completed", "Failed", "Canceled", "NotFound", "Held"]
+    status: Literal["NotClaimed"] = Field(
+        default="NotClaimed", description="The worker holds nothing."
+    )
+    reason: Literal["AlreadyRunning", "Completed", "Failed", "Canceled", "NotFound", "Held"] = (
+        Field(description="Why the task cannot be claimed.")
+    )
 
 
 ClaimResponse = Annotated[Claimed | NotClaimed, Field(discriminator="status")]
@@ -167,39 +255,60 @@ ClaimResponse = Annotated[Claimed | NotClaimed, Field(discriminator="status")]
 class ClaimBatchRequest(Strict):
     """A worker with room for so many: which tasks it gets is the Dispatcher's choice."""
 
-    runtime: str = Field(min_length=1, max_length=128)
-    worker_id: WorkerId
-    max_tasks: int = Field(ge=1, le=1_000)
-    # Runs of sources, which have slots of their own, or everything else.
-    sources: bool = False
+    runtime: str = Field(
+        min_length=1, max_length=128, description="Name of the runtime whose tasks the worker runs."
+    )
+    worker_id: WorkerId = Field(
+        description="Name of the worker that claims, its own among all workers."
+    )
+    max_tasks: int = Field(
+        ge=1, le=1_000, description="Number of tasks that the worker has room for."
+    )
+    sources: bool = Field(
+        default=False,
+        description="Whether runs of sources are claimed, which have slots of their own, or "
+        "all other tasks.",
+    )
 
 
 class ClaimBatchResponse(Strict):
-    claimed: list[Claimed]
+    claimed: list[Claimed] = Field(
+        description="The tasks that the worker holds now, each with its lease."
+    )
 
 
 class FetchResponse(Strict):
     """A task as it stands, for a look: no lease comes with it."""
 
-    status: Literal["Queued", "Running", "Completed", "Failed", "Canceled"]
-    task: TaskPayload
+    status: Literal["Queued", "Running", "Completed", "Failed", "Canceled"] = Field(
+        description="What the task does at the moment."
+    )
+    task: TaskPayload = Field(description="What there is to do, without what only a claim gives.")
 
 
 class Invocation(TaskPayload):
     """What a function is invoked with: everything that it needs to run and to report."""
 
-    lease_token: UUID
-    lease_expires_at: datetime
-    capability_token: str
-    bundle_url: str | None = None
+    lease_token: UUID = Field(
+        description="Secret of this lease. Every call of the function carries it."
+    )
+    lease_expires_at: datetime = Field(
+        description="When the lease ends unless a heartbeat extends it."
+    )
+    capability_token: str = Field(
+        description="Signed token of this attempt (JWT), which opens the routes under `/v1/task/`."
+    )
+    bundle_url: str | None = Field(
+        default=None, description="Where the code to run is fetched; null when the function has it."
+    )
 
 
 class Fenced(Strict):
     """The body of every task-scoped call starts with the fence."""
 
-    task_id: UUID
-    attempt: int = Field(ge=1, le=2**31 - 1)
-    lease_token: UUID
+    task_id: TaskId
+    attempt: Attempt = Field(ge=1, le=2**31 - 1)
+    lease_token: UUID = Field(description="Secret of the lease, from the claim.")
 
     @property
     def fence(self) -> Fence:
@@ -207,90 +316,167 @@ class Fenced(Strict):
 
 
 class Progress(Strict):
-    done: int = Field(ge=0, le=2**53)
-    total: int = Field(ge=0, le=2**53)
-    # Of a source: how long ago it heard from the outside; None: never.
-    heard_s: float | None = Field(default=None, ge=0)
-    # And why it does not get on, since when.
-    stuck: str | None = Field(default=None, max_length=2_000)
-    stuck_s: float = Field(default=0.0, ge=0)
+    done: int = Field(
+        ge=0,
+        le=2**53,
+        description="How much is done: steps of the work, or the newest block of a source.",
+    )
+    total: int = Field(
+        ge=0,
+        le=2**53,
+        description="Out of how much: all steps, or the newest block that a source knows of "
+        "outside.",
+    )
+    heard_s: float | None = Field(
+        default=None,
+        ge=0,
+        description="For a source, seconds since it last heard from the outside; null when "
+        "it never did.",
+    )
+    stuck: str | None = Field(
+        default=None,
+        max_length=2_000,
+        description="For a source, why it does not advance; null while it does.",
+    )
+    stuck_s: float = Field(
+        default=0.0,
+        ge=0,
+        description="For a source, seconds since it last advanced, counted while it is stuck.",
+    )
 
 
 class HeartbeatRequest(Fenced):
-    progress: Progress | None = None
+    progress: Progress | None = Field(
+        default=None, description="How far the attempt is; null when it does not say."
+    )
 
 
 class HeartbeatResponse(Strict):
     """cancel: stop. pause: a source emits nothing until told to continue. drain: a source ends."""
 
-    lease_expires_at: datetime
-    directive: Literal["continue", "cancel", "pause", "drain"] = "continue"
+    lease_expires_at: datetime = Field(
+        description="When the lease ends unless another heartbeat extends it."
+    )
+    directive: Literal["continue", "cancel", "pause", "drain"] = Field(
+        default="continue",
+        description="What the attempt does next. `cancel`: stop. `pause`: a source emits "
+        "nothing until told to continue. `drain`: a source finishes what it has begun and ends.",
+    )
 
 
 class Problem(Strict):
     """One refused item of a batch, as problem+json says it."""
 
-    code: str
-    detail: str
-    hint: str | None = None
+    code: str = Field(description="Stable code of the error, for programs.")
+    detail: str = Field(description="What was wrong, in one sentence.")
+    hint: str | None = Field(
+        default=None, description="What would put it right; null when nothing is known to."
+    )
 
 
 class HeartbeatBatchRequest(Strict):
     """All attempts of one worker; also sent when it has none, to say that it is there."""
 
-    worker_id: WorkerId
-    runtime: str = Field(min_length=1, max_length=128)
-    slots: int = Field(ge=1, le=100_000)
-    source_slots: int = Field(default=0, ge=0, le=100_000)
-    beats: list[HeartbeatRequest] = Field(max_length=1_000)
+    worker_id: WorkerId = Field(description="Name of the worker, its own among all workers.")
+    runtime: str = Field(
+        min_length=1, max_length=128, description="Name of the runtime whose tasks the worker runs."
+    )
+    slots: int = Field(
+        ge=1, le=100_000, description="Number of tasks that the worker can run at once."
+    )
+    source_slots: int = Field(
+        default=0,
+        ge=0,
+        le=100_000,
+        description="Number of runs of sources that the worker can hold at once, beside `slots`.",
+    )
+    beats: list[HeartbeatRequest] = Field(
+        max_length=1_000,
+        description="A heartbeat for every attempt of the worker; empty when it has none.",
+    )
 
 
 class TakeOverRequest(Strict):
     """A worker that started: what those of its identity held before it has nobody any more."""
 
-    identity: WorkerId
-    # How many times a worker of this identity has started, this time included.
-    incarnation: int = Field(ge=1, le=10**15 - 1)
+    identity: WorkerId = Field(
+        description="Name of the worker that stays the same when it is started again."
+    )
+    incarnation: int = Field(
+        ge=1,
+        le=10**15 - 1,
+        description="How many times a worker of this identity has started, this time included.",
+    )
 
 
 class TakeOverResponse(Strict):
-    # Attempts that were given up.
-    given_up: int
+    given_up: int = Field(
+        description="Number of attempts of earlier starts that were given up, so that their "
+        "tasks can be claimed again."
+    )
 
 
 class HeartbeatResult(Strict):
-    lease: HeartbeatResponse | None = None
-    problem: Problem | None = None
+    lease: HeartbeatResponse | None = Field(
+        default=None, description="The extended lease; null when the heartbeat was refused."
+    )
+    problem: Problem | None = Field(
+        default=None, description="Why the heartbeat was refused; null when it was not."
+    )
 
 
 class HeartbeatBatchResponse(Strict):
     """In the order of the request."""
 
-    results: list[HeartbeatResult]
+    results: list[HeartbeatResult] = Field(
+        description="One result for each heartbeat, in the order of the request."
+    )
 
 
 class OutputCommit(Strict):
     """A staged output that the Dispatcher shall commit with the completion."""
 
-    output_index: int = Field(ge=0, le=1_000)
-    dataset_uuid: UUID
-    dataset_version: UUID
-    location: str = Field(max_length=2_000)
-    partition_key: str | None = Field(default=None, max_length=256)
-    start: BlockNumber | None = None
-    end: BlockNumber | None = None
-    cursor: BlockNumber | None = None
-    row_count: int = Field(ge=0, le=2**62)
-    # Of a table: whether its rows were not counted, and its columns; None: as was said before.
-    rows_estimated: bool = False
-    columns: list[ManifestColumn] | None = Field(default=None, max_length=10_000)
+    output_index: OutputIndex = Field(ge=0, le=1_000)
+    dataset_uuid: DatasetUuid
+    dataset_version: DatasetVersionId
+    location: str = Field(
+        max_length=2_000,
+        description="URI of the folder with the staged files and their manifest; for a "
+        "table, its name.",
+    )
+    partition_key: str | None = Field(
+        default=None,
+        max_length=256,
+        description="Key of the partition that is committed. For a block range it is START-END.",
+    )
+    start: BlockNumber | None = Field(
+        default=None,
+        description="First block of the partition; null for a partition that is no block range.",
+    )
+    end: BlockNumber | None = Field(
+        default=None,
+        description="Last block of the partition, included; null for a partition that is no "
+        "block range.",
+    )
+    cursor: BlockNumber | None = Field(
+        default=None, description="For a table, the last block that it holds."
+    )
+    row_count: int = Field(ge=0, le=2**62, description="Number of rows.")
+    rows_estimated: bool = Field(
+        default=False, description="For a table, whether the rows were estimated and not counted."
+    )
+    columns: list[ManifestColumn] | None = Field(
+        default=None,
+        max_length=10_000,
+        description="For a table, its columns; null when they are as they were said before.",
+    )
 
 
 class Span(Strict):
     """Blocks, both included."""
 
-    start: BlockNumber
-    end: BlockNumber
+    start: BlockNumber = Field(description="First block of the range.")
+    end: BlockNumber = Field(description="Last block of the range, included.")
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -300,24 +486,58 @@ class Span(Strict):
 
 
 class CompleteRequest(Fenced):
-    status: Literal["Completed", "Failed", "Canceled"]
-    events: list[DatasetEvent] = Field(default=[], max_length=100_000)
-    outputs: list[OutputCommit] = Field(default=[], max_length=1_000)
-    invalidations: list[Invalidation] = Field(default=[], max_length=10_000)
-    # Nothing was done: the range is too large for one task, and these are for several.
-    split: list[Span] = Field(default=[], max_length=10_000)
-    error_code: str | None = Field(default=None, max_length=64)
-    error_message: str | None = Field(default=None, max_length=20_000)
-    retryable: bool = True
-    # Of a failure that another attempt may mend: not before so long. A node that limits the rate.
-    retry_after_s: float = Field(default=0.0, ge=0, le=MAX_RETRY_AFTER_S)
-    # The worker had to stop, not the work: this attempt does not count.
-    interrupted: bool = False
-    # What the work needs is away, a node or Postgres data: this attempt counts only when that has
-    # lasted for hours.
-    outage: bool = False
-    # The attempt's log lies in the object store.
-    has_log: bool = False
+    status: Literal["Completed", "Failed", "Canceled"] = Field(description="How the attempt ended.")
+    events: list[DatasetEvent] = Field(
+        default=[],
+        max_length=100_000,
+        description="Events of the task's outputs beyond one for each committed output.",
+    )
+    outputs: list[OutputCommit] = Field(
+        default=[],
+        max_length=1_000,
+        description="The staged outputs to commit together with the completion.",
+    )
+    invalidations: list[Invalidation] = Field(
+        default=[],
+        max_length=10_000,
+        description="Parts of the task's inputs or outputs that the attempt found to be "
+        "wrong, or has rewritten.",
+    )
+    split: list[Span] = Field(
+        default=[],
+        max_length=10_000,
+        description="Ranges for several tasks in place of this one, which was too large and "
+        "has done nothing.",
+    )
+    error_code: str | None = Field(
+        default=None,
+        max_length=64,
+        description="Stable code of the error, for an attempt that failed.",
+    )
+    error_message: str | None = Field(
+        default=None, max_length=20_000, description="What went wrong, for people."
+    )
+    retryable: bool = Field(default=True, description="Whether another attempt may succeed.")
+    retry_after_s: float = Field(
+        default=0.0,
+        ge=0,
+        le=MAX_RETRY_AFTER_S,
+        description="Seconds to wait at least before the next attempt, such as a node's rate "
+        "limit asks for.",
+    )
+    interrupted: bool = Field(
+        default=False,
+        description="Whether the worker had to stop and not the work. Such an attempt does "
+        "not count against `max_attempts`.",
+    )
+    outage: bool = Field(
+        default=False,
+        description="Whether something that the work needs is away, such as a node. Such an "
+        "attempt counts against `max_attempts` only once the outage has lasted for hours.",
+    )
+    has_log: bool = Field(
+        default=False, description="Whether the attempt's log was written to the object store."
+    )
 
     @model_validator(mode="after")
     def _split_or_done(self) -> Self:
@@ -328,29 +548,49 @@ class CompleteRequest(Fenced):
 
 
 class CompleteResponse(Strict):
-    status: Literal["Completed", "Failed", "Canceled"]
+    status: Literal["Completed", "Failed", "Canceled"] = Field(
+        description="The task's status once the attempt ended."
+    )
 
 
 class CompleteBatchRequest(Strict):
-    completions: list[CompleteRequest] = Field(max_length=1_000)
+    completions: list[CompleteRequest] = Field(
+        max_length=1_000, description="The attempts that ended, each with its fence."
+    )
 
 
 class CompleteResult(Strict):
-    completion: CompleteResponse | None = None
-    problem: Problem | None = None
+    completion: CompleteResponse | None = Field(
+        default=None, description="The answer to the completion; null when it was refused."
+    )
+    problem: Problem | None = Field(
+        default=None, description="Why the completion was refused; null when it was not."
+    )
 
 
 class CompleteBatchResponse(Strict):
     """In the order of the request."""
 
-    results: list[CompleteResult]
+    results: list[CompleteResult] = Field(
+        description="One result for each completion, in the order of the request."
+    )
 
 
 class EventsRequest(Fenced):
-    events: list[DatasetEvent] = Field(default=[], max_length=100_000)
-    invalidations: list[Invalidation] = Field(default=[], max_length=10_000)
-    # Outputs that are tables, and how far they go by now.
-    tables: list[OutputCommit] = Field(default=[], max_length=1_000)
+    events: list[DatasetEvent] = Field(
+        default=[], max_length=100_000, description="Events of the task's outputs."
+    )
+    invalidations: list[Invalidation] = Field(
+        default=[],
+        max_length=10_000,
+        description="Parts of the task's inputs or outputs that the attempt found to be "
+        "wrong, or has rewritten.",
+    )
+    tables: list[OutputCommit] = Field(
+        default=[],
+        max_length=1_000,
+        description="Outputs that are tables, with how far each goes by now.",
+    )
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -362,18 +602,24 @@ class EventsRequest(Fenced):
 class Accepted(Strict):
     """How much of what was sent is new."""
 
-    accepted: int
+    accepted: int = Field(
+        description="How many of the given items were new; the others were known and changed "
+        "nothing."
+    )
 
 
 class BufferPublishRequest(Fenced):
     """A batch that lies in the attempt's scratch space and belongs into a buffered dataset."""
 
-    dataset_uuid: UUID
-    dataset_version: UUID
-    batch_uri: str = Field(min_length=1, max_length=2_000)
-    record_count: int = Field(ge=0, le=2**62)
+    dataset_uuid: DatasetUuid
+    dataset_version: DatasetVersionId
+    batch_uri: str = Field(
+        min_length=1,
+        max_length=2_000,
+        description="URI of the batch in the attempt's scratch space.",
+    )
+    record_count: int = Field(ge=0, le=2**62, description="Number of records in the batch.")
 
 
 class BufferPublishResponse(Strict):
-    # False when the same batch was published before.
-    accepted: bool
+    accepted: bool = Field(description="False when the same batch was published before.")
