@@ -64,8 +64,9 @@ class Config(OperatorConfig):
     sql: str = Field(
         min_length=1,
         max_length=MAX_SQL_CHARS,
-        description="One SELECT statement in DuckDB's SQL. Inputs are called input_0, "
-        "input_1 and so on, and $start, $end and $tick stand for what woke the task.",
+        description="One SELECT statement in DuckDB's SQL. Inputs are called "
+        "`input_0`, `input_1` and so on; `$start`, `$end` and `$tick` stand for what "
+        "woke the task.",
     )
     format: Literal["parquet", "csv"] = Field(
         default="parquet",
