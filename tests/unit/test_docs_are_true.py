@@ -75,13 +75,18 @@ def _in_column(document: Document, title: str) -> Iterator[tuple[Said, Row]]:
 # Links, files and tables.
 
 
+@cache
+def _document(path: Path) -> Document:
+    return Document(path)
+
+
 @each_document
 def test_links_lead_somewhere(document: Document) -> None:
     dead = []
     for link in document.links:
         path, _, anchor = link.text.partition("#")
         target = (document.path.parent / path).resolve() if path else document.path
-        if not target.exists() or (anchor and anchor not in Document(target).anchors):
+        if not target.exists() or (anchor and anchor not in _document(target).anchors):
             dead.append(link)
     _assert_known(document, dead)
 

@@ -229,7 +229,7 @@ class Claimed(Strict):
         description="When the lease ends unless a heartbeat extends it."
     )
     capability_token: str = Field(
-        description="Signed token of this attempt (JWT), which opens the routes under `/v1/task/`."
+        description="Signed token of this attempt (JWT), which opens the routes under `/v1/task/*`."
     )
     task: TaskPayload = Field(description="What there is to do.")
 
@@ -296,7 +296,7 @@ class Invocation(TaskPayload):
         description="When the lease ends unless a heartbeat extends it."
     )
     capability_token: str = Field(
-        description="Signed token of this attempt (JWT), which opens the routes under `/v1/task/`."
+        description="Signed token of this attempt (JWT), which opens the routes under `/v1/task/*`."
     )
     bundle_url: str | None = Field(
         default=None, description="Where the code to run is fetched; null when the function has it."

@@ -165,7 +165,8 @@ class Publish(DagModel):
         default="parquet",
         exclude_if=lambda value: value == "parquet",
         description="Where the rows live: `parquet` for files, `postgres` for a table, "
-        "`buffered` for batches. It has to be what the job writes.",
+        "`buffered` for batches. It has to be what "
+        "the job writes, and may be left out.",
     )
     write_mode: WriteMode | None = Field(
         default=None,
