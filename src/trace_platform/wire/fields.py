@@ -6,7 +6,18 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
+
+from trace_platform.domain.block_range import MAX_BLOCK
+
+BlockNumber = Annotated[int, Field(ge=0, le=MAX_BLOCK)]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+WorkerId = Annotated[str, Field(min_length=1, max_length=256)]
 
 DagName = Annotated[str, Field(description="Name of the DAG.")]
 JobName = Annotated[str, Field(description="Name of the job within its DAG.")]
