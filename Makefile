@@ -9,7 +9,7 @@ export RPC_URL
 # Ctrl-C is the way to stop what stays up, and no failure.
 stoppable = @trap : INT; $(1) || [ $$? -eq 130 ]
 
-.PHONY: help demo up test fault check bench clean
+.PHONY: help demo up test fault check bench docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make fault   the long ones: mutants, the engine under faults, full size (ARGS: tests/fault/FILE)"
 	@echo "make check   ruff, mypy --strict, import-linter"
 	@echo "make bench   measurements next to their peers (ONLY=name)"
+	@echo "make docs    write docs/reference/ from the code"
 	@echo "make clean   as if freshly cloned"
 
 $(V)/.run-installed: requirements/run.lock pyproject.toml
@@ -56,6 +57,9 @@ check: $(V)/.dev-installed
 
 bench: $(V)/.dev-installed
 	@$(V)/python -m bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+docs: $(V)/.dev-installed
+	@$(V)/python -m docs.generate
 
 clean:
 	@if [ -x $(V)/trace ] && [ -d "$(HOME_DIR)" ]; then $(V)/trace down --home "$(HOME_DIR)"; fi

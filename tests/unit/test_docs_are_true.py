@@ -42,8 +42,8 @@ from trace_platform.wire.control import HealthRule, Reason
 
 each_document = corpus("document", DOCUMENTS, ids=lambda each: each.name)
 
-# Names that begin like a metric: the package, a method of nodes, a source of Spark's.
-_NO_METRICS = {"trace_platform", "trace_block", "trace_postgres"}
+# Names that begin like a metric: the packages, a method of nodes, a source of Spark's.
+_NO_METRICS = {"trace_platform", "trace_devchain", "trace_block", "trace_postgres"}
 
 # Of uv, of Java, of Spark's own workers.
 _OPTIONS_OF_OTHERS = {"--group", "--add-modules", "--cores", "--memory", "--work-dir"}
@@ -76,13 +76,18 @@ def _in_column(document: Document, title: str) -> Iterator[tuple[Said, Row]]:
 # Links, files and tables.
 
 
+@cache
+def _document(path: Path) -> Document:
+    return Document(path)
+
+
 @each_document
 def test_links_lead_somewhere(document: Document) -> None:
     dead = []
     for link in document.links:
         path, _, anchor = link.text.partition("#")
         target = (document.path.parent / path).resolve() if path else document.path
-        if not target.exists() or (anchor and anchor not in Document(target).anchors):
+        if not target.exists() or (anchor and anchor not in _document(target).anchors):
             dead.append(link)
     _assert_known(document, dead)
 

@@ -12,6 +12,7 @@ import typer
 from rich.markup import escape
 
 from trace_platform.cli.options import JsonOption, group
+from trace_platform.domain.schema_words import type_words
 
 if TYPE_CHECKING:
     from trace_platform.operators.facts import OperatorFacts
@@ -65,7 +66,7 @@ def list_operators(as_json: JsonOption = False) -> None:
     from trace_platform.cli.table import show_table
     from trace_platform.cli.words import printable, wide_console
 
-    found = [*_own(), *_installed()]
+    found = [*own_operators(), *_installed()]
     if as_json:
         typer.echo(json.dumps([each.as_data() for each in found]))
         return
@@ -103,7 +104,7 @@ def _found(name: str) -> Found:
     if parse(name) is not None:
         found = _of_file(name)
     else:
-        known = {each.name: each for each in (*_own(), *_installed())}
+        known = {each.name: each for each in (*own_operators(), *_installed())}
         if name not in known:
             missing = registry.unknown(name)
             raise NotFound(missing.message, hint=missing.hint)
@@ -113,7 +114,8 @@ def _found(name: str) -> Found:
     return found
 
 
-def _own() -> list[Found]:
+def own_operators() -> list[Found]:
+    """Those that come with Trace."""
     from trace_platform.dag.event_operators import registry as in_process
     from trace_platform.operators import registry
     from trace_platform.operators.facts import facts_of
@@ -153,16 +155,16 @@ def _row(each: Found) -> tuple[str, ...]:
     if each.facts is None:
         return each.name, "-", "-", "-", "cannot be used"
     facts = each.facts
-    return each.name, _accepts(facts), _emits(facts), facts.origin, facts.summary
+    return each.name, accepted(facts), emitted(facts), facts.origin, facts.summary
 
 
-def _accepts(facts: OperatorFacts) -> str:
+def accepted(facts: OperatorFacts) -> str:
     if not facts.accepts.updates:
         return "nothing: a source"
     return f"{facts.accepts}{', or nothing as a source' if facts.accepts.source else ''}"
 
 
-def _emits(facts: OperatorFacts) -> str:
+def emitted(facts: OperatorFacts) -> str:
     from trace_platform.operators.accepts import several
 
     if facts.emits is None:
@@ -170,19 +172,22 @@ def _emits(facts: OperatorFacts) -> str:
     return several(facts.emits) if facts.emits else "nothing"
 
 
+def made(facts: OperatorFacts) -> str:
+    if facts.outputs == ():
+        return "none"
+    return ", ".join(facts.outputs) if facts.outputs else "as the job names them"
+
+
 def _told(found: Found) -> Iterator[str]:
     from trace_platform.cli.words import printable
 
     facts = found.facts
     assert facts is not None
-    outputs = ", ".join(facts.outputs) if facts.outputs else "as the job names them"
-    if facts.outputs == ():
-        outputs = "none"
     yield printable(f"{facts.name}: {facts.summary or 'says nothing of itself'}")
     yield printable(f"  from     {facts.origin}")
-    yield f"  accepts  {_accepts(facts)}"
-    yield f"  emits    {_emits(facts)}"
-    yield printable(f"  outputs  {outputs}")
+    yield f"  accepts  {accepted(facts)}"
+    yield f"  emits    {emitted(facts)}"
+    yield printable(f"  outputs  {made(facts)}")
     if found.in_dispatcher:
         yield "  runtime  dispatcher"
 
@@ -215,35 +220,8 @@ def fields_of(schema: dict[str, Any]) -> Iterator[ConfigField]:
     for name, field in schema.get("properties", {}).items():
         yield ConfigField(
             name=name,
-            kind=_kind(field, schema.get("$defs", {})),
+            kind=type_words(field, schema.get("$defs", {})),
             required=name in needed,
             default=field.get("default"),
             description=field.get("description", ""),
         )
-
-
-def _kind(field: dict[str, Any], models: dict[str, Any]) -> str:
-    """As a person would say it: `integer, 1 or more`, `list of string`, `a or b`."""
-    if "$ref" in field:
-        return _kind(models.get(field["$ref"].rpartition("/")[2], {}), models)
-    if "enum" in field:
-        return " or ".join(map(str, field["enum"]))
-    if "const" in field:
-        return str(field["const"])
-    if "anyOf" in field:
-        return " or ".join(dict.fromkeys(_kind(each, models) for each in field["anyOf"]))
-    kind = str(field.get("type", "anything"))
-    if kind == "array":
-        return f"list of {_kind(field.get('items', {}), models)}"
-    return ", ".join([kind, *_limits(field)])
-
-
-def _limits(field: dict[str, Any]) -> Iterator[str]:
-    for word, said in (
-        ("minimum", "{:,} or more"),
-        ("exclusiveMinimum", "more than {:,}"),
-        ("maximum", "at most {:,}"),
-        ("exclusiveMaximum", "less than {:,}"),
-    ):
-        if word in field:
-            yield said.format(field[word])

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pydantic import Field
+
 from trace_platform.operators.accepts import ANYTHING_OR_A_SOURCE, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.wire.task import DatasetEvent
 
 
 class Config(OperatorConfig):
-    emit: bool = False
+    emit: bool = Field(
+        default=False,
+        description="Whether to pass each update that woke the task on to every output.",
+    )
 
 
 class NoOp:

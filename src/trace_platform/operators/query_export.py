@@ -61,8 +61,18 @@ _OF_THE_STATEMENT = frozenset({"Binder", "Catalog", "Not implemented", "Parser",
 
 
 class Config(OperatorConfig):
-    sql: str = Field(min_length=1, max_length=MAX_SQL_CHARS)
-    format: Literal["parquet", "csv"] = "parquet"
+    sql: str = Field(
+        min_length=1,
+        max_length=MAX_SQL_CHARS,
+        description="One SELECT statement in DuckDB's SQL. Inputs are called "
+        "`input_0`, `input_1` and so on; `$start`, `$end` and `$tick` stand for what "
+        "woke the task.",
+    )
+    format: Literal["parquet", "csv"] = Field(
+        default="parquet",
+        description="Format of the files. CSV is for people who fetch the file: queries and "
+        "other jobs read Parquet.",
+    )
 
     def statements(self) -> tuple[Statement, ...]:
         words = tuple(

@@ -22,9 +22,13 @@ _NAP_S = 0.1
 
 
 class Config(OperatorConfig):
-    every_seconds: float = Field(ge=0.01)
-    # Of one attempt; it ends then, and is started again as any source that ends.
-    limit: int | None = Field(default=None, ge=1)
+    every_seconds: float = Field(ge=0.01, description="Seconds from one tick to the next.")
+    limit: int | None = Field(
+        default=None,
+        ge=1,
+        description="Ticks after which an attempt ends, to be started again as any source "
+        "that ends; no limit unless given.",
+    )
 
 
 class Ticker:

@@ -7,15 +7,17 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI, Response
 
-from trace_platform.drivers import problem, secret_schemes
+from trace_platform.drivers import openapi, problem
 from trace_platform.drivers.authenticate import OPEN, guard_routes, require
 from trace_platform.drivers.headers import AUTHORIZATION
+from trace_platform.drivers.openapi import documented, documented_figures
 from trace_platform.rpc import metrics as figures
 from trace_platform.rpc.metrics import Metrics
 from trace_platform.rpc.pool import Pool
 from trace_platform.rpc.pools_app import PoolsApp
 from trace_platform.rpc.provider import Provider
 from trace_platform.rpc.relay import Relay
+from trace_platform.wire.control import Alive
 from trace_platform.wire.rpc import PoolList, PoolStatus, ProviderStatus
 
 
@@ -35,19 +37,35 @@ def create_app(
 
     app = FastAPI(title="Trace RPC egress", docs_url=None, redoc_url=None, lifespan=lifespan)
     problem.install(app)
-    secret_schemes.install(app)
+    openapi.install(app)
     guard_routes(app)
     user = require(lambda: (user_token,), AUTHORIZATION)
 
-    @app.get("/healthz", dependencies=[OPEN])
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
+    @app.get(
+        "/healthz",
+        summary="Whether it answers",
+        dependencies=[OPEN],
+        **documented("services", None),
+    )
+    async def healthz() -> Alive:
+        return Alive()
 
-    @app.get("/v1/pools", dependencies=[user])
+    @app.get(
+        "/v1/pools",
+        summary="The pools, and how their providers do",
+        dependencies=[user],
+        **documented("pools", "user"),
+    )
     async def pools() -> PoolList:
         return PoolList(pools=[pool_status(relay.pool) for relay in relays.values()])
 
-    @app.get("/metrics", dependencies=[user])
+    @app.get(
+        "/metrics",
+        summary="Figures for Prometheus",
+        dependencies=[user],
+        response_class=Response,
+        **documented_figures(),
+    )
     async def measured() -> Response:
         return Response(metrics.exposition(), media_type=figures.CONTENT_TYPE)
 

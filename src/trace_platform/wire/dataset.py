@@ -1,4 +1,5 @@
-"""Datasets as users see them: what there is, where it comes from, whether it is up to date."""
+"""Datasets as users see them, all under this name: what there is, where it comes from and whether
+it is up to date are here, what it takes in the object store in storage.py."""
 
 from __future__ import annotations
 
@@ -9,8 +10,64 @@ from uuid import UUID
 from pydantic import Field
 
 from trace_platform.wire.control import Reason
-from trace_platform.wire.manifest import ManifestFile
+from trace_platform.wire.fields import (
+    ByteCount,
+    DatasetUuid,
+    DatasetVersionId,
+    Label,
+    OutputIndex,
+    PartitionCount,
+    Producer,
+    RowCount,
+)
+from trace_platform.wire.storage import (
+    CollectRequest,
+    DatasetFiles,
+    FileBytes,
+    Garbage,
+    GarbageExplanation,
+    GarbageItem,
+    KeptFiles,
+    PartitionFiles,
+    PurgedGeneration,
+    PurgePlan,
+    PurgeRequest,
+    PurgeResponse,
+)
 from trace_platform.wire.task import Strict
+
+__all__ = [
+    "MAX_GAPS",
+    "BlockGap",
+    "ColdPart",
+    "CollectRequest",
+    "DatasetDetail",
+    "DatasetEntries",
+    "DatasetEntry",
+    "DatasetFiles",
+    "DatasetReason",
+    "DatasetState",
+    "DatasetVersion",
+    "DatasetVersions",
+    "DatasetWhy",
+    "Direction",
+    "FileBytes",
+    "Garbage",
+    "GarbageExplanation",
+    "GarbageItem",
+    "KeptFiles",
+    "Lineage",
+    "LineageEdge",
+    "LineageNode",
+    "Partition",
+    "PartitionFiles",
+    "Partitions",
+    "PurgePlan",
+    "PurgeRequest",
+    "PurgeResponse",
+    "PurgedGeneration",
+]
+
 
 # stale: there is something to do, and it will be done. blocked: not unless somebody acts.
 DatasetState = Literal["fresh", "stale", "blocked"]
@@ -21,311 +78,249 @@ MAX_GAPS = 20
 
 
 class DatasetEntry(Strict):
-    # Its published name, or DAG.JOB.OUTPUT.
-    dataset: str
-    # None unless it is published.
-    name: str | None
-    dataset_uuid: UUID
-    # Who writes it, as DAG.JOB.
-    producer: str
-    output_index: int
-    # The generation that readers see.
-    dataset_version: UUID
-    # A table with those of its cold part; its bytes are those of the files.
-    partitions: int
-    rows: int
-    # They were not counted: near enough to look at.
-    rows_estimated: bool = False
-    bytes: int
-    # Of the newest commit or event of that generation; None when there was none.
-    newest_at: datetime | None
-    age_s: float | None
-    state: DatasetState
+    dataset: Label
+    name: str | None = Field(
+        description="Published name of the dataset; null when it is not published."
+    )
+    dataset_uuid: DatasetUuid
+    producer: Producer
+    output_index: OutputIndex
+    dataset_version: UUID = Field(description="Id of the generation that readers see.")
+    partitions: int = Field(
+        description="Number of current partitions; for a table, of its cold part."
+    )
+    rows: int = Field(description="Number of rows; for a table, with those of its cold part.")
+    rows_estimated: bool = Field(
+        default=False, description="Whether the rows were estimated and not counted."
+    )
+    bytes: int = Field(
+        description="Size of the files in bytes. Rows of a table in Postgres are not part of it."
+    )
+    newest_at: datetime | None = Field(
+        description="When the generation's newest commit or event was; null when there was none."
+    )
+    age_s: float | None = Field(description="Seconds since then; null when there was none.")
+    state: DatasetState = Field(
+        description="`fresh`: everything that is known upstream is in it. `stale`: something "
+        "is missing, and the platform will make it. `blocked`: something is missing, and "
+        "nothing happens until somebody acts."
+    )
 
 
 class DatasetEntries(Strict):
-    datasets: list[DatasetEntry]
+    datasets: list[DatasetEntry] = Field(description="The datasets, by name.")
 
 
 class BlockGap(Strict):
     """Blocks that no partition has, both included."""
 
-    start: int
-    end: int
+    start: int = Field(description="First block that is missing.")
+    end: int = Field(description="Last block that is missing, included.")
 
 
 class ColdPart(Strict):
     """The files of a table: another dataset, which may hold some of what the table has too."""
 
-    dataset: str
-    dataset_version: UUID
-    partitions: int
-    rows: int
-    bytes: int
-
-
-class FileBytes(Strict):
-    """What the files of a generation take."""
-
-    # What readers see.
-    live_bytes: int
-    # What gave way to newer files and is not deleted yet.
-    superseded_bytes: int
-    # Of that: what an attempt that runs may be reading.
-    pinned_bytes: int
+    dataset: Label
+    dataset_version: DatasetVersionId
+    partitions: PartitionCount
+    rows: RowCount
+    bytes: ByteCount
 
 
 class DatasetDetail(DatasetEntry):
-    # The first reason of its state, as `trace why` says it.
-    answer: str
-    description: str | None
-    storage: str
-    write_mode: str | None
-    # By name: type, which is the declared one if there is one; declared, committed and nullable,
-    # None where nobody said so; description, from.
-    columns: dict[str, dict[str, Any]] | None
-    # What of the declared columns is not so in what is committed, one sentence each.
-    misfits: list[str] = []
-    pii: list[str]
-    max_age_s: float | None
-    # All outputs of the job have it in common.
-    generation_id: UUID
-    generations: int
-    # Where the files of the current generation are.
-    location: str
-    # The same as a folder of this machine, where a command says it. None: it is none.
-    path: str | None = None
-    # Of a dataset that is a table: its name in Postgres, how far it goes, and where its files are.
-    table: str | None
-    # None of a table, and of a dispatcher that does not tell yet.
-    files: FileBytes | None = None
-    cursor: int | None
-    cold: ColdPart | None = None
-    first_block: int | None
-    last_block: int | None
-    gap_count: int
-    # The first of them.
-    gaps: list[BlockGap]
-    # Datasets that its producer reads, and jobs that read it.
-    upstream: list[str]
-    downstream: list[str]
+    answer: str = Field(description="The first reason of the dataset's state, in one sentence.")
+    description: str | None = Field(
+        description="What the dataset holds, as its DAG says; null when it says nothing."
+    )
+    storage: str = Field(description="Where the rows live: `parquet`, `postgres` or `buffered`.")
+    write_mode: str | None = Field(
+        description="Whether a commit replaces earlier rows or appends to them: `replace` or "
+        "`append`; null when the DAG does not say."
+    )
+    columns: dict[str, dict[str, Any]] | None = Field(
+        description="The columns by name; null while nobody has said them. Of each: `type` "
+        "(the declared one, if there is one), `declared`, `committed`, `nullable`, "
+        "`description` and `from` (the columns it comes from). What nobody said is null."
+    )
+    misfits: list[str] = Field(
+        default=[],
+        description="What the declared schema promises and committed data does not keep, a "
+        "sentence each.",
+    )
+    pii: list[str] = Field(description="Names of the columns that hold personal data.")
+    max_age_s: float | None = Field(
+        description="Age in seconds beyond which the dataset counts as stale; null is no limit."
+    )
+    generation_id: UUID = Field(
+        description="Id of the generation across all outputs of the job, which share it."
+    )
+    generations: int = Field(description="Number of generations that there are.")
+    location: str = Field(
+        description="URI of the folder that holds the files of the current generation."
+    )
+    path: str | None = Field(
+        default=None,
+        description="The same folder as a path on this machine, where a command can tell; "
+        "else null.",
+    )
+    table: str | None = Field(
+        description="For a table, its name in Postgres; null for a dataset of files."
+    )
+    files: FileBytes | None = Field(
+        default=None, description="What the files take; null for a table."
+    )
+    cursor: int | None = Field(
+        description="For a table, the last block that it holds; null when it holds none, and "
+        "for files."
+    )
+    cold: ColdPart | None = Field(
+        default=None,
+        description="For a table, the dataset of files that holds what has left it; null "
+        "when there is none.",
+    )
+    first_block: int | None = Field(
+        description="First block that the dataset holds; null when nothing in it is a block range."
+    )
+    last_block: int | None = Field(
+        description="Last block that the dataset holds; null when nothing in it is a block range."
+    )
+    gap_count: int = Field(description="Number of gaps between the first and the last block.")
+    gaps: list[BlockGap] = Field(description="The first of these gaps.")
+    upstream: list[str] = Field(description="The datasets that the dataset's job reads.")
+    downstream: list[str] = Field(description="The jobs that read the dataset, as DAG.JOB.")
 
 
 class DatasetVersion(Strict):
     """A generation of a dataset."""
 
-    dataset_version: UUID
-    generation_id: UUID
-    # What readers see.
-    current: bool
-    # Of an active version of the DAG.
-    active: bool
-    building: bool
-    created_at: datetime
-    built_at: datetime | None
-    purged_at: datetime | None
-    # Versions of the DAG that can only be rolled back to while it is there.
-    dag_versions: list[UUID]
-    partitions: int
-    rows: int
-    rows_estimated: bool = False
-    bytes: int
+    dataset_version: DatasetVersionId
+    generation_id: UUID = Field(
+        description="Id of the generation across all outputs of the job, which share it."
+    )
+    current: bool = Field(description="Whether readers see this generation.")
+    active: bool = Field(description="Whether an active version of the DAG has this generation.")
+    building: bool = Field(description="Whether the generation is being built.")
+    created_at: datetime = Field(description="When the generation was made.")
+    built_at: datetime | None = Field(description="When it was built completely; null until then.")
+    purged_at: datetime | None = Field(
+        description="When its data was deleted; null while it is there."
+    )
+    dag_versions: list[UUID] = Field(
+        description="Ids of the DAG's versions that can be rolled back to only while this "
+        "generation is there."
+    )
+    partitions: PartitionCount
+    rows: RowCount
+    rows_estimated: bool = Field(
+        default=False, description="Whether the rows were estimated and not counted."
+    )
+    bytes: ByteCount
 
 
 class DatasetVersions(Strict):
-    dataset: str
-    versions: list[DatasetVersion]
+    dataset: Label
+    versions: list[DatasetVersion] = Field(description="The generations, the newest first.")
 
 
 class Partition(Strict):
-    partition_key: str
-    start: int | None
-    end: int | None
-    rows: int
-    bytes: int
-    files: int
-    committed_at: datetime
-    # None when no task wrote it: a webhook's delivery.
-    task_id: UUID | None
-    attempt: int | None
+    partition_key: str = Field(
+        description="Key of the partition. For a block range it is START-END."
+    )
+    start: int | None = Field(
+        description="First block of the partition; null when it is no block range."
+    )
+    end: int | None = Field(
+        description="Last block of the partition, included; null when it is no block range."
+    )
+    rows: RowCount
+    bytes: ByteCount
+    files: int = Field(description="Number of files.")
+    committed_at: datetime = Field(description="When the partition was committed.")
+    task_id: UUID | None = Field(
+        description="Id of the task that wrote it; null for a webhook's delivery, which no "
+        "task writes."
+    )
+    attempt: int | None = Field(
+        description="Number of the attempt that wrote it; null for a webhook's delivery."
+    )
 
 
 class Partitions(Strict):
-    dataset: str
-    dataset_version: UUID
-    # The table whose cold part this is, when that was asked for.
-    cold_of: str | None = None
-    partitions: list[Partition]
-    # Give it as `after` for what follows; None at the end.
-    next: str | None
+    dataset: Label
+    dataset_version: DatasetVersionId
+    cold_of: str | None = Field(
+        default=None,
+        description="When a table was asked for, its name: these are the files of its cold "
+        "part. Else null.",
+    )
+    partitions: list[Partition] = Field(description="The partitions of this page, in order.")
+    next: str | None = Field(
+        description="Where the next page begins, to be given as `after`; null on the last page."
+    )
 
 
 class LineageNode(Strict):
-    # A dataset's name or DAG.JOB.OUTPUT, DAG.JOB, or DATASET.COLUMN.
-    id: str
-    kind: Literal["dataset", "job", "column"]
-    # Who writes it or what it is, as DAG.JOB; None of a column that nobody publishes.
-    producer: str | None
-    # False: no active version of a DAG has it.
-    active: bool = True
+    id: str = Field(
+        description="What the node is: a dataset's name or DAG.JOB.OUTPUT, a job as DAG.JOB, "
+        "or a column as DATASET.COLUMN."
+    )
+    kind: Literal["dataset", "job", "column"] = Field(description="What kind of thing the node is.")
+    producer: str | None = Field(
+        description="The job that it belongs to, as DAG.JOB; null for a column that nobody "
+        "publishes."
+    )
+    active: bool = Field(default=True, description="Whether an active version of a DAG has it.")
 
 
 class LineageEdge(Strict):
     """Data flows from one node to the other."""
 
-    source: str
-    target: str
+    source: str = Field(description="Id of the node that data flows from.")
+    target: str = Field(description="Id of the node that data flows to.")
 
 
 class Lineage(Strict):
-    subject: str
-    direction: Direction
-    nodes: list[LineageNode]
-    edges: list[LineageEdge]
-    # There is more beyond the depth that was asked for.
-    truncated: bool
+    subject: str = Field(description="Id of the node that was asked for.")
+    direction: Direction = Field(
+        description="Whether the nodes are upstream of the subject, downstream of it, or both."
+    )
+    nodes: list[LineageNode] = Field(description="The subject and everything it is connected with.")
+    edges: list[LineageEdge] = Field(description="How data flows between the nodes.")
+    truncated: bool = Field(
+        description="Whether there is more beyond the depth that was asked for."
+    )
 
 
 class DatasetReason(Reason):
-    # fresh: worth knowing, and no reason to wait.
-    level: DatasetState
-    # Where upstream, as DAG.JOB or a dataset, and how many jobs away; 0 is the dataset's own.
-    at: str
-    steps: int
+    level: DatasetState = Field(
+        description="How much the reason matters. `fresh`: worth knowing, and no cause to wait."
+    )
+    at: str = Field(description="Where upstream it is, as DAG.JOB or a dataset.")
+    steps: int = Field(description="How many jobs upstream that is; 0 is the dataset itself.")
 
 
 class DatasetWhy(Strict):
     """Whether a dataset is up to date, and what keeps it from being so."""
 
-    dataset: str
-    dataset_uuid: UUID
-    dataset_version: UUID
-    producer: str
-    state: DatasetState
-    # One sentence.
-    answer: str
-    # What blocks comes first; of those alike, the one furthest upstream: the cause of the others.
-    reasons: list[DatasetReason]
-    age_s: float | None
-    max_age_s: float | None
-
-
-class PurgeRequest(Strict):
-    # Generations of the dataset: each with all outputs of its job.
-    versions: list[UUID] = Field(min_length=1, max_length=1000)
-
-
-class PurgedGeneration(Strict):
-    """What a purge deletes of one generation: all outputs of its job."""
-
-    dataset_version: UUID
-    generation_id: UUID
-    created_at: datetime
-    # Why it cannot go. None: it can.
-    in_use: str | None
-    # It was purged before; only files may be left of it.
-    purged_at: datetime | None
-    datasets: list[str]
-    partitions: int
-    rows: int
-    bytes: int
-    files: int
-    # Versions of the DAG that can then not be rolled back to.
-    dag_versions: list[UUID]
-
-
-class PurgePlan(Strict):
-    dataset: str
-    producer: str
-    generations: list[PurgedGeneration]
-
-
-class PurgeResponse(Strict):
-    dataset: str
-    # Generations of the dataset that are gone now.
-    purged: list[UUID]
-    # Objects that were deleted by this call.
-    objects: int
-
-
-class PartitionFiles(Strict):
-    """A partition with what its manifest promises."""
-
-    partition_key: str
-    start: int | None
-    end: int | None
-    # The folder that the files are in.
-    location: str
-    files: list[ManifestFile]
-    rows: int
-    bytes: int
-    schema_hash: str
-    # None when no task wrote it: a webhook's delivery, which has no manifest.
-    task_id: UUID | None
-
-
-class DatasetFiles(Strict):
-    dataset: str
-    dataset_version: UUID
-    # The table whose cold part this is, when that was asked for.
-    cold_of: str | None = None
-    # What is wrong can be made anew: it is the generation that readers see.
-    current: bool
-    # How many there are, on all pages.
-    count: int
-    partitions: list[PartitionFiles]
-    # Give it as `after` for what follows; None at the end.
-    next: str | None
-
-
-class GarbageItem(Strict):
-    """Objects that nobody needs."""
-
-    place: str
-    # not_committed, not_published, stray, delivery, log, superseded
-    why: str
-    objects: int
-    bytes: int
-
-
-class Garbage(Strict):
-    # What was deleted, or would be.
-    items: list[GarbageItem]
-    # Lies where only data should, and belongs to nobody: left alone.
-    unknown: list[str]
-    # How many places were looked at.
-    places: int
-    # Give it as `after` for what follows; None at the end.
-    next: str | None
-
-
-class KeptFiles(FileBytes):
-    """What one generation keeps, and why."""
-
-    dataset: str
-    dataset_version: UUID
-    current: bool
-    superseded_partitions: int
-    # Of the superseded bytes: no new reader is given them, and they go when the last one ended.
-    retired_bytes: int
-    # When the next file is old enough to be retired; None when nothing gave way.
-    next_retired_at: datetime | None
-
-
-class GarbageExplanation(Strict):
-    """What is kept in the object store, by which rule, and what holds back what could go."""
-
-    superseded_days: float
-    superseded_versions: int
-    reader_grace_s: float
-    # The attempt that started first of those that may read what gave way since; None: nobody does.
-    oldest_reader: UUID | None
-    oldest_reader_since: datetime | None
-    generations: list[KeptFiles]
-
-
-class CollectRequest(Strict):
-    # Only say what would be deleted.
-    dry_run: bool = False
-    # `next` of the answer before.
-    after: str = Field(default="", max_length=2_000)
+    dataset: Label
+    dataset_uuid: DatasetUuid
+    dataset_version: DatasetVersionId
+    producer: Producer
+    state: DatasetState = Field(
+        description="Whether the dataset is up to date, will be, or needs somebody to act."
+    )
+    answer: str = Field(
+        description="What keeps the dataset from being up to date, in one sentence."
+    )
+    reasons: list[DatasetReason] = Field(
+        description="Everything that explains it: what blocks comes first, and of equals "
+        "what is furthest upstream, as the cause of the others."
+    )
+    age_s: float | None = Field(
+        description="Seconds since the generation's newest commit or event; null when there "
+        "was none."
+    )
+    max_age_s: float | None = Field(
+        description="Age in seconds beyond which the dataset counts as stale; null is no limit."
+    )

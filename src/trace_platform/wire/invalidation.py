@@ -8,54 +8,84 @@ from uuid import UUID
 
 from pydantic import Field
 
+from trace_platform.wire.fields import DatasetUuid, DatasetVersionId, Label
 from trace_platform.wire.task import InvalidScope, Strict
 
 
 class InvalidateRequest(InvalidScope):
-    # A published name, a uuid, or DAG.JOB.OUTPUT; its current generation.
-    dataset: str = Field(min_length=1, max_length=512)
-    # Made by the client: the same one twice is one invalidation.
-    request_id: UUID | None = None
+    dataset: str = Field(
+        min_length=1,
+        max_length=512,
+        description="Published name of the dataset, its id, or DAG.JOB.OUTPUT. Its current "
+        "generation is meant.",
+    )
+    request_id: UUID | None = Field(
+        default=None,
+        description="Id that the caller chooses. The same id twice is one invalidation.",
+    )
 
 
 class InvalidateResponse(Strict):
-    invalidation_id: UUID
-    # False when the same request was made before.
-    new: bool
-    # Whoever read it reads it again; else its producer makes it anew first.
-    remade: bool
-    # Who has something to do, as DAG.JOB.
-    jobs: list[str]
-    # Why nobody has.
-    note: str | None
+    invalidation_id: UUID = Field(description="Id of the invalidation.")
+    new: bool = Field(description="False when the same request was made before.")
+    remade: bool = Field(
+        description="Whether the data is right already, so that its readers read it again. "
+        "False: its producer makes it anew first."
+    )
+    jobs: list[str] = Field(description="The jobs that have something to do, as DAG.JOB.")
+    note: str | None = Field(description="Why no job has; null when some have.")
 
 
 class InvalidationStatus(Strict):
     """waiting: not given to anybody yet. open: tasks are under way. processed: all completed."""
 
-    invalidation_id: UUID
-    dataset: str
-    dataset_uuid: UUID
-    dataset_version: UUID
-    scope: Literal["partition", "row_range"]
-    partition_key: str | None
-    start: int | None
-    end: int | None
-    remade: bool
-    reason: str
-    cause_task_id: UUID | None
-    state: Literal["waiting", "open", "processed"]
-    tasks: int
-    tasks_done: int
-    # One that failed for good or was canceled: a retry of it goes on.
-    failed_task_id: UUID | None
-    # Another one stands for this one, too: its tasks are shown.
-    merged_into: UUID | None
-    note: str | None
-    created_at: datetime
-    routed_at: datetime | None
-    processed_at: datetime | None
+    invalidation_id: UUID = Field(description="Id of the invalidation.")
+    dataset: Label
+    dataset_uuid: DatasetUuid
+    dataset_version: DatasetVersionId
+    scope: Literal["partition", "row_range"] = Field(
+        description="Whether a partition is wrong, named by its key, or a range of blocks."
+    )
+    partition_key: str | None = Field(
+        description="Key of the partition that is wrong; null for a range without one."
+    )
+    start: int | None = Field(
+        description="First block that is wrong; null when no blocks are named."
+    )
+    end: int | None = Field(
+        description="Last block that is wrong, included; null when no blocks are named."
+    )
+    remade: bool = Field(
+        description="Whether the data is right already, so that its readers read it again. "
+        "False: its producer makes it anew first."
+    )
+    reason: str = Field(description="Why it is wrong, in words for people.")
+    cause_task_id: UUID | None = Field(
+        description="Id of the task that reported it; null when a person did."
+    )
+    state: Literal["waiting", "open", "processed"] = Field(
+        description="`waiting`: it did not become tasks yet. `open`: its tasks have not all "
+        "completed. `processed`: they have."
+    )
+    tasks: int = Field(description="Number of tasks that it became.")
+    tasks_done: int = Field(description="How many of them completed.")
+    failed_task_id: UUID | None = Field(
+        description="Id of a task that failed for good or was canceled, whose retry would go "
+        "on; null when none did."
+    )
+    merged_into: UUID | None = Field(
+        description="Id of the invalidation that stands for this one too, and whose tasks "
+        "are shown; null when none does."
+    )
+    note: str | None = Field(
+        description="What came of it, when it became no tasks; null otherwise."
+    )
+    created_at: datetime = Field(description="When it was reported.")
+    routed_at: datetime | None = Field(description="When it became tasks; null until then.")
+    processed_at: datetime | None = Field(description="When it was processed; null until then.")
 
 
 class InvalidationList(Strict):
-    invalidations: list[InvalidationStatus]
+    invalidations: list[InvalidationStatus] = Field(
+        description="The invalidations, the newest first."
+    )

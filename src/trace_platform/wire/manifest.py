@@ -25,10 +25,14 @@ Count = Annotated[int, Field(ge=0, le=2**62)]
 class ManifestFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=255)
-    bytes: Count
-    rows: Count
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+        max_length=255,
+        description="Name of the file within the folder.",
+    )
+    bytes: Count = Field(description="Size in bytes.")
+    rows: Count = Field(description="Number of rows.")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the file, in hex.")
 
 
 class ManifestColumn(BaseModel):
@@ -36,24 +40,41 @@ class ManifestColumn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(min_length=1, max_length=1_000)
-    type: str = Field(min_length=1, max_length=100_000)
-    nullable: bool
+    name: str = Field(min_length=1, max_length=1_000, description="Name of the column.")
+    type: str = Field(
+        min_length=1, max_length=100_000, description="Type of the column, as Arrow names it."
+    )
+    nullable: bool = Field(description="Whether the column may hold nulls.")
 
 
 class Manifest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    partition_key: str = Field(min_length=1, max_length=256)
-    # Of a partition that is a range of blocks.
-    start: Count | None = None
-    end: Count | None = None
-    files: list[ManifestFile]
-    rows: Count
-    bytes: Count
-    schema_hash: str = Field(pattern=r"^[0-9a-f]{64}$")
-    # Empty: the writer did not say; then only the hash tells one schema from another.
-    columns: list[ManifestColumn] = Field(default=[], max_length=10_000)
+    partition_key: str = Field(
+        min_length=1,
+        max_length=256,
+        description="Key of the partition. For a block range it is START-END.",
+    )
+    start: Count | None = Field(
+        default=None, description="First block of the partition; null when it is no block range."
+    )
+    end: Count | None = Field(
+        default=None,
+        description="Last block of the partition, included; null when it is no block range.",
+    )
+    files: list[ManifestFile] = Field(description="The files of the partition.")
+    rows: Count = Field(description="Number of rows in all files.")
+    bytes: Count = Field(description="Size of all files in bytes.")
+    schema_hash: str = Field(
+        pattern=r"^[0-9a-f]{64}$",
+        description="SHA-256 of the columns' names, types and nullability, in order.",
+    )
+    columns: list[ManifestColumn] = Field(
+        default=[],
+        max_length=10_000,
+        description="The columns of every file. Empty when the writer did not say them; then "
+        "only the hash tells one schema from another.",
+    )
 
     @model_validator(mode="after")
     def _adds_up(self) -> Manifest:

@@ -6,24 +6,34 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from pydantic import Field
+
+from trace_platform.wire.fields import DatasetUuid, DatasetVersionId
 from trace_platform.wire.task import Strict
 
 
 class PiiAccess(Strict):
     """A query that showed such columns of one generation of a dataset."""
 
-    query_id: UUID
-    caller: str
-    kind: Literal["user", "task"]
-    # What it was called then: its published name, or DAG.JOB.OUTPUT.
-    dataset: str
-    dataset_uuid: UUID
-    dataset_version: UUID
-    columns: list[str]
-    accessed_at: datetime
+    query_id: UUID = Field(description="Id of the query.")
+    caller: str = Field(
+        description="Name of the user who asked, or `task:` and the id of the task."
+    )
+    kind: Literal["user", "task"] = Field(description="Whether a user asked or a task.")
+    dataset: str = Field(
+        description="What the dataset was called then: its published name, or DAG.JOB.OUTPUT."
+    )
+    dataset_uuid: DatasetUuid
+    dataset_version: DatasetVersionId
+    columns: list[str] = Field(
+        description="Names of the columns with personal data whose values were shown."
+    )
+    accessed_at: datetime = Field(description="When the query was asked.")
 
 
 class PiiAccesses(Strict):
     """`GET /v1/pii-access`; the newest first."""
 
-    accesses: list[PiiAccess]
+    accesses: list[PiiAccess] = Field(
+        description="The queries that showed personal data, the newest first."
+    )

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from trace_platform.domain.digest import digest
+from trace_platform.wire.fields import ByteCount, DagName, JobName, PartitionCount, RowCount
 from trace_platform.wire.operator_code import CodeFiles
 from trace_platform.wire.task import Strict
 
@@ -21,22 +22,34 @@ BUILT: frozenset[Action] = frozenset({"added", "changed", "affected"})
 class Amount(Strict):
     """How much data, and how long it takes; None where the past does not tell."""
 
-    partitions: int = 0
-    rows: int = 0
-    bytes: int = 0
-    # Work, as if one task ran at a time.
-    seconds: float | None = None
+    partitions: PartitionCount = 0
+    rows: RowCount = 0
+    bytes: ByteCount = 0
+    seconds: float | None = Field(
+        default=None,
+        description="Seconds of work, as if one task ran at a time; null when past tasks do "
+        "not tell.",
+    )
 
 
 class JobChange(Strict):
-    job: str
-    action: Action
-    # One sentence each.
-    why: list[str]
-    # The data was built by an earlier version and is still there: only what is missing is made.
-    reuses: bool = False
-    # What its outputs hold now: the size of what is built anew, or stays.
-    holds: Amount = Amount()
+    job: JobName
+    action: Action = Field(
+        description="What the deploy does to the job. `added`, `changed` and `affected`: its "
+        "data is built, `affected` because of something that it reads. `updated`: it runs "
+        "differently and keeps its data."
+    )
+    why: list[str] = Field(description="Why that is so, a sentence for each cause.")
+    reuses: bool = Field(
+        default=False,
+        description="Whether an earlier version built the same data and it is still there, "
+        "so that only what is missing is made.",
+    )
+    holds: Amount = Field(
+        default=Amount(),
+        description="What the job's outputs hold now: about the amount that is built anew, "
+        "or that stays.",
+    )
 
     @property
     def builds(self) -> bool:
@@ -44,33 +57,47 @@ class JobChange(Strict):
 
 
 class PublishChange(Strict):
-    dataset: str
-    action: Literal["published", "unpublished", "moved", "redescribed"]
-    why: str
+    dataset: str = Field(description="The published name.")
+    action: Literal["published", "unpublished", "moved", "redescribed"] = Field(
+        description="What becomes of the name."
+    )
+    why: str = Field(description="Why that is so, in one sentence.")
 
 
 class Reader(Strict):
     """A job of another DAG that reads what is built anew, or a name that goes."""
 
-    dag_name: str
-    job_name: str
-    dataset: str
+    dag_name: str = Field(description="Name of the other DAG.")
+    job_name: str = Field(description="Name of its job.")
+    dataset: str = Field(description="Published name of the dataset that the job reads.")
 
 
 class Plan(Strict):
-    dag_name: str
-    file: str
-    # What is active; the plan holds as long as that is so.
-    base_version: UUID | None
-    content_hash: str
-    jobs: list[JobChange]
-    publishes: list[PublishChange]
-    readers: list[Reader]
-    # Tasks that can run at once, as far as workers say.
-    slots: int
-    # Of what is right in the file and has no effect, each with its line; and of what the DAG needs
-    # and is not there, one sentence each. It can be deployed all the same.
-    warnings: list[str] = []
+    dag_name: DagName
+    file: str = Field(description="Name of the DAG file.")
+    base_version: UUID | None = Field(
+        description="Id of the version that is active; null when none is. The plan holds as "
+        "long as that is so."
+    )
+    content_hash: str = Field(
+        description="SHA-256 of what the file means: formatting and comments do not change it."
+    )
+    jobs: list[JobChange] = Field(description="What becomes of each job.")
+    publishes: list[PublishChange] = Field(
+        description="What becomes of each published name that changes."
+    )
+    readers: list[Reader] = Field(
+        description="Jobs of other DAGs that read what is built anew, or a name that goes."
+    )
+    slots: int = Field(
+        description="Number of tasks that can run at once, as far as workers have said."
+    )
+    warnings: list[str] = Field(
+        default=[],
+        description="Mistakes in the file that have no effect, each with its line, and "
+        "things that the DAG needs and that are missing here. The DAG can be deployed all the "
+        "same.",
+    )
 
     @property
     def changes(self) -> list[JobChange]:
@@ -103,146 +130,192 @@ class Plan(Strict):
 
 
 class PlanRequest(Strict):
-    yaml: str
-    file: str = Field(default="dag.yaml", max_length=512)
-    code: CodeFiles = {}
+    yaml: str = Field(description="Text of the DAG file.")
+    file: str = Field(
+        default="dag.yaml",
+        max_length=512,
+        description="Name of the DAG file, as errors shall show it.",
+    )
+    code: CodeFiles = Field(
+        default={}, description="Python files beside the DAG file that its operators need, by name."
+    )
 
 
 class SavedPlan(Strict):
     """A plan in a file, with all that it takes to apply it."""
 
-    yaml: str
-    code: CodeFiles = {}
-    plan: Plan
-    plan_hash: str
-    saved_at: datetime
+    yaml: str = Field(description="Text of the DAG file.")
+    code: CodeFiles = Field(
+        default={}, description="Python files beside the DAG file that its operators need, by name."
+    )
+    plan: Plan = Field(description="What the deploy would do.")
+    plan_hash: str = Field(
+        description="Hash of the plan, which the deploy repeats so that it does this or nothing."
+    )
+    saved_at: datetime = Field(description="When the plan was saved.")
 
 
 class RollbackRequest(Strict):
-    # The version that was active before this one, unless given.
-    to_version: UUID | None = None
-    # The version that shall not be active, or built, any more: said so, a request that is repeated
-    # because its reply was lost does not go back twice.
-    instead_of: UUID | None = None
+    to_version: UUID | None = Field(
+        default=None,
+        description="Id of the version to make active; the one that was active before unless "
+        "given.",
+    )
+    instead_of: UUID | None = Field(
+        default=None,
+        description="Id of the version that shall not be active, or built, any more. With "
+        "it, a request that is repeated because its answer was lost does not go back twice.",
+    )
 
 
 class RollbackPlan(Strict):
     """What a rollback would do now."""
 
-    dag_name: str
-    # What would not be active, or built, any more.
-    instead_of: UUID | None
-    # What would be active; None when nothing was before.
-    to_version: UUID | None
-    # The names that would stand for nothing any more, and who of other DAGs reads them.
-    unpublishes: list[str] = []
-    readers: list[Reader] = []
+    dag_name: DagName
+    instead_of: UUID | None = Field(
+        description="Id of the version that would not be active, or built, any more; null "
+        "when there is none."
+    )
+    to_version: UUID | None = Field(
+        description="Id of the version that would be active; null when none was before."
+    )
+    unpublishes: list[str] = Field(
+        default=[], description="Published names that would stand for nothing any more."
+    )
+    readers: list[Reader] = Field(
+        default=[], description="Jobs of other DAGs that read these names."
+    )
 
 
 class RemovalPlan(Strict):
     """What the removal of a DAG would do now."""
 
-    dag_name: str
-    # The version that is active.
-    dag_version: UUID
-    # Sources that finish what they have begun and end.
-    sources: list[str]
-    # Names that would stand for nothing any more.
-    unpublishes: list[str]
-    # Tasks that have not ended, and backfills: canceled.
-    tasks: int
-    backfills: int
-    # Data that is kept, until it is purged.
-    keeps: Amount
-    # A DAG that others read, or that is being built, is not removed.
-    readers: list[Reader]
-    building: UUID | None
+    dag_name: DagName
+    dag_version: UUID = Field(description="Id of the version that is active.")
+    sources: list[str] = Field(
+        description="Names of the sources that would finish what they have begun and end."
+    )
+    unpublishes: list[str] = Field(
+        description="Published names that would stand for nothing any more."
+    )
+    tasks: int = Field(description="Number of tasks that have not ended and would be canceled.")
+    backfills: int = Field(
+        description="Number of backfills that have not ended and would be canceled."
+    )
+    keeps: Amount = Field(description="Data that is kept until it is purged.")
+    readers: list[Reader] = Field(
+        description="Jobs of other DAGs that read the DAG's datasets. While there are any, "
+        "the DAG is not removed."
+    )
+    building: UUID | None = Field(
+        description="Id of a version that is being built; null when none is. While there is "
+        "one, the DAG is not removed."
+    )
 
 
 class RemovalRequest(Strict):
-    # The version that is active as far as the caller knows: with another one nothing is removed.
-    dag_version: UUID | None = None
+    dag_version: UUID | None = Field(
+        default=None,
+        description="Id of the version that the caller takes for the active one. If another "
+        "one is active, nothing is removed.",
+    )
 
 
 class RemovalResponse(Strict):
-    dag_name: str
-    # What was active until now.
-    dag_version: UUID
-    deploy_id: UUID
-    unpublished: list[str]
-    # Tasks and backfills that had not ended.
-    tasks: int
-    backfills: int
+    dag_name: DagName
+    dag_version: UUID = Field(description="Id of the version that was active until now.")
+    deploy_id: UUID = Field(description="Id of the removal among the deploys.")
+    unpublished: list[str] = Field(description="Published names that stand for nothing any more.")
+    tasks: int = Field(description="Number of tasks that had not ended and were canceled.")
+    backfills: int = Field(description="Number of backfills that had not ended and were canceled.")
 
 
 class DeployProgress(Strict):
     """How far a job of a version that is being built is."""
 
-    job: str
-    # Partitions of its outputs: made so far, and in the generation that it replaces.
-    partitions: int
-    before: int
-    # Tasks that have not ended.
-    tasks: int
+    job: JobName
+    partitions: int = Field(description="Partitions of the job's outputs that were made so far.")
+    before: int = Field(description="Partitions of its outputs in the generation that is replaced.")
+    tasks: int = Field(description="Number of tasks that have not ended.")
 
 
 class DeployStatus(Strict):
-    deploy_id: UUID
-    dag_name: str
-    kind: Literal["deploy", "rollback", "removal"]
-    from_version: UUID | None
-    # None of a removal.
-    to_version: UUID | None
-    status: Literal["Building", "CutOver", "Failed", "Canceled"]
-    error: str | None
-    started_at: datetime
-    ended_at: datetime | None
-    progress: list[DeployProgress] = []
+    deploy_id: UUID = Field(description="Id of the deploy.")
+    dag_name: DagName
+    kind: Literal["deploy", "rollback", "removal"] = Field(
+        description="Whether it is a deploy, a rollback or a removal."
+    )
+    from_version: UUID | None = Field(
+        description="Id of the version that was active before; null when none was."
+    )
+    to_version: UUID | None = Field(
+        description="Id of the version that becomes active; null for a removal."
+    )
+    status: Literal["Building", "CutOver", "Failed", "Canceled"] = Field(
+        description="`Building`: data is being built, and the old version serves. `CutOver`: "
+        "it took effect. `Failed`, `Canceled`: it did not."
+    )
+    error: str | None = Field(description="Why it failed; null when it did not.")
+    started_at: datetime = Field(description="When it started.")
+    ended_at: datetime | None = Field(description="When it ended; null while it is being built.")
+    progress: list[DeployProgress] = Field(
+        default=[], description="How far each job that is built is."
+    )
 
 
 class DeployList(Strict):
-    deploys: list[DeployStatus]
+    deploys: list[DeployStatus] = Field(
+        description="The deploys, rollbacks and removals, the newest first."
+    )
 
 
 class DagVersion(Strict):
-    dag_version: UUID
-    dag_name: str
-    content_hash: str
-    created_at: datetime
-    active: bool
-    activated_at: datetime | None
-    # Some of its data is gone: it cannot be rolled back to.
-    purged: bool
+    dag_version: UUID = Field(description="Id of the version.")
+    dag_name: DagName
+    content_hash: str = Field(
+        description="SHA-256 of what the file means: formatting and comments do not change it."
+    )
+    created_at: datetime = Field(description="When the version was first deployed.")
+    active: bool = Field(description="Whether this version is active.")
+    activated_at: datetime | None = Field(
+        description="When it last became active; null when it never did."
+    )
+    purged: bool = Field(
+        description="Whether some of its data was deleted, so that it cannot be rolled back to."
+    )
 
 
 class DagVersionList(Strict):
-    versions: list[DagVersion]
+    versions: list[DagVersion] = Field(description="The versions, the newest first.")
 
 
 class DagVersionDetail(DagVersion):
-    yaml: str
+    yaml: str = Field(description="Text of the DAG file.")
 
 
 DagState = Literal["Active", "Building", "Removed", "NotBuilt"]
 
 
 class DagSummary(Strict):
-    dag_name: str
-    # Active: of what is active. Building: a version is being built, beside that or as the first.
-    # Removed, NotBuilt: none is active; what was last deployed.
-    state: DagState
-    dag_version: UUID
-    jobs: int
-    sources: int
-    job_names: list[str]
-    # The names under which it publishes now.
-    datasets: list[str]
-    # Jobs that a user paused.
-    paused: int
-    activated_at: datetime | None
-    # The newest deploy, rollback or removal.
-    last_deploy: DeployStatus | None
+    dag_name: DagName
+    state: DagState = Field(
+        description="`Active`: a version is active. `Building`: a version is being built, "
+        "beside an active one or as the first. `Removed`, `NotBuilt`: none is active, and the "
+        "rest is about what was last deployed."
+    )
+    dag_version: UUID = Field(description="Id of the version that the other fields are about.")
+    jobs: int = Field(description="Number of jobs, sources included.")
+    sources: int = Field(description="Number of sources.")
+    job_names: list[str] = Field(description="Names of all jobs.")
+    datasets: list[str] = Field(description="Names under which the DAG publishes now.")
+    paused: int = Field(description="Number of jobs that a user paused.")
+    activated_at: datetime | None = Field(
+        description="When the version became active; null when it never did."
+    )
+    last_deploy: DeployStatus | None = Field(
+        description="The newest deploy, rollback or removal; null when it is forgotten."
+    )
 
 
 class DagList(Strict):
-    dags: list[DagSummary]
+    dags: list[DagSummary] = Field(description="The DAGs, by name.")

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trace_platform.wire.dataset import DatasetDetail, DatasetState, Lineage, Partitions
 from trace_platform.wire.dataset import DatasetVersion as Generation
+from trace_platform.wire.fields import DatasetUuid, DatasetVersionId, RowCount
 
 MAX_ROWS = 1_000_000
 DEFAULT_ROWS = 1_000
@@ -48,200 +49,293 @@ class _Payload(BaseModel):
 
 
 class QueryRequest(_Payload):
-    sql: str = Field(min_length=1, max_length=MAX_SQL_CHARS)
-    # At most so many rows; unless given 1,000 as JSON, and in other formats all that fit.
-    limit: int | None = Field(default=None, ge=1, le=MAX_ROWS)
-    format: Format = "json"
-    # Datasets that the statement does not pin are read as they were then.
-    at: Moment | None = None
-    # Of JSON: rows in one answer; the next ones are at `next`.
-    page_rows: int = Field(default=10_000, ge=1, le=100_000)
-    # Chosen by whoever wants to cancel it before it has answered. One that is used again is
-    # another query, with pages of its own.
-    query_id: UUID | None = None
+    sql: str = Field(
+        min_length=1, max_length=MAX_SQL_CHARS, description="One SELECT statement in DuckDB's SQL."
+    )
+    limit: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_ROWS,
+        description="Rows to answer with at most. Unless given 1,000 as JSON, and all rows "
+        "in other formats.",
+    )
+    format: Format = Field(default="json", description="Format of the answer.")
+    at: Moment | None = Field(
+        default=None,
+        description="A time with its zone, or the id of a deploy, of a DAG's version or of a "
+        "generation (the beginning of an id is enough). Datasets that the statement does not "
+        "pin are read as they were then.",
+    )
+    page_rows: int = Field(
+        default=10_000,
+        ge=1,
+        le=100_000,
+        description="For JSON, rows in one answer; `next` of the answer leads to the "
+        "following ones.",
+    )
+    query_id: UUID | None = Field(
+        default=None,
+        description="Id that the caller chooses, to cancel the query before it has answered. "
+        "An id that is used again names another query, with an answer of its own.",
+    )
 
 
 class QueryColumn(_Payload):
-    name: str
-    # DuckDB's name of the type, such as UBIGINT or DECIMAL(38,0).
-    type: str
+    name: str = Field(description="Name of the column.")
+    type: str = Field(description="DuckDB's name of the type, such as UBIGINT or DECIMAL(38,0).")
 
 
 class UsedDataset(_Payload):
     """What was read: `NAME@VERSION` in a statement reads the same generation again, with the rows
     that it has by then; the same name at the same moment reads the same rows."""
 
-    name: str
-    dataset_uuid: UUID
-    dataset_version: UUID
-    # As it was then; None: as it is.
-    at: datetime | None = None
-    # Columns that tell about persons, and were not shown.
-    masked: list[str] = []
+    name: str = Field(description="Name under which the dataset was read.")
+    dataset_uuid: DatasetUuid
+    dataset_version: DatasetVersionId
+    at: datetime | None = Field(
+        default=None,
+        description="The moment as of which it was read; null when it was read as it is.",
+    )
+    masked: list[str] = Field(
+        default=[], description="Columns with personal data whose values were not shown."
+    )
 
 
 class QueryFacts(_Payload):
-    query_id: UUID
-    columns: list[QueryColumn]
-    # Of all pages.
-    row_count: int
-    # True only when the query has more rows than these.
-    truncated: bool
-    elapsed_ms: float
-    datasets: list[UsedDataset]
+    query_id: UUID = Field(description="Id of the query.")
+    columns: list[QueryColumn] = Field(description="The columns of the answer, in order.")
+    row_count: int = Field(description="Number of rows on all pages.")
+    truncated: bool = Field(description="Whether the query has more rows than these.")
+    elapsed_ms: float = Field(description="Milliseconds that the query took in the service.")
+    datasets: list[UsedDataset] = Field(description="The datasets that were read.")
 
 
 class QueryResponse(QueryFacts):
-    rows: list[list[Any]]
-    # Where the next page is; None after the last one. Pages are kept for some minutes.
-    next: str | None = None
+    rows: list[list[Any]] = Field(
+        description="The rows, each a list of values in the order of `columns`. Nothing is "
+        "rounded: decimals and integers of more than 64 bits are strings, bytes are hex with "
+        "0x, times are ISO 8601, NaN and the infinities are strings."
+    )
+    next: str | None = Field(
+        default=None,
+        description="Path of the next page, which is kept for some minutes; null on the last page.",
+    )
 
 
 class QueryPage(_Payload):
     """`GET /v1/query/{answer_id}/pages/{n}`, of the user who asked."""
 
-    rows: list[list[Any]]
-    next: str | None = None
+    rows: list[list[Any]] = Field(
+        description="The rows of this page, each a list of values in the order of the "
+        "answer's `columns`."
+    )
+    next: str | None = Field(
+        default=None, description="Path of the next page; null on the last page."
+    )
 
 
 class QueryExport(QueryFacts):
     """A result as a file: `GET` the link with the same token until it expires."""
 
-    link: str
-    bytes: int
-    sha256: str
-    expires_at: datetime
+    link: str = Field(description="Path of the file, to be read with the same token.")
+    bytes: int = Field(description="Size of the file in bytes.")
+    sha256: str = Field(description="SHA-256 of the file, in hex.")
+    expires_at: datetime = Field(description="When the file is deleted.")
 
 
 class RunningQuery(_Payload):
-    query_id: UUID
-    started_at: datetime
-    sql_sha256: str
+    query_id: UUID = Field(description="Id of the query.")
+    started_at: datetime = Field(description="When the query started.")
+    sql_sha256: str = Field(description="SHA-256 of the statement, in hex.")
 
 
 class RunningQueries(_Payload):
     """`GET /v1/query`: the caller's own. `DELETE /v1/query/{query_id}` stops one."""
 
-    queries: list[RunningQuery]
+    queries: list[RunningQuery] = Field(description="The caller's queries that run.")
 
 
 class DatasetRef(_Payload):
     """A published name, as it is now or pinned; or a generation that a token grants."""
 
-    name: str | None = Field(default=None, max_length=512)
-    version: GenerationId | None = None
-    at: Moment | None = None
-    dataset_version: UUID | None = None
+    name: str | None = Field(
+        default=None,
+        max_length=512,
+        description="Published name of the dataset, or DAG.JOB.OUTPUT; null where "
+        "`dataset_version` says it.",
+    )
+    version: GenerationId | None = Field(
+        default=None,
+        description="Id of a generation, or the beginning of one; the one that readers see "
+        "unless given.",
+    )
+    at: Moment | None = Field(
+        default=None,
+        description="A time with its zone, or the id of a deploy, of a DAG's version or of a "
+        "generation. The dataset is read as it was then.",
+    )
+    dataset_version: UUID | None = Field(
+        default=None,
+        description="Id of the generation that a task's token grants; null where `name` says it.",
+    )
 
 
 class ResolveRequest(_Payload):
     """`POST /internal/datasets/resolve`."""
 
-    datasets: list[DatasetRef] = Field(max_length=MAX_DATASETS)
-    # False: what they are, and not where their rows lie.
-    files: bool = True
+    datasets: list[DatasetRef] = Field(
+        max_length=MAX_DATASETS,
+        description="The datasets that a statement names, or that a task's token grants.",
+    )
+    files: bool = Field(
+        default=True,
+        description="Whether to say where the rows lie, and not only what the datasets are.",
+    )
 
 
 class ResolvedDataset(_Payload):
     """A generation of a dataset: the committed files, all of them."""
 
-    # What it was asked for by, which may be a name that it had once; else as `published_as`.
-    name: str | None = None
-    # The name that it has now: who is granted that name is granted this dataset. None: it has none.
-    published_as: str | None = None
-    # What it is called on record: that name, or DAG.JOB.OUTPUT.
-    label: str
-    dataset_uuid: UUID
-    dataset_version: UUID
-    # As it was then; None: as it is.
-    at: datetime | None = None
-    # None while nothing is committed that would tell.
-    columns: list[QueryColumn] | None = None
-    files: list[str] = []
-    row_count: int = Field(default=0, ge=0)
-    # Rows from the table's first block on are in Postgres data; `files` hold older ones.
-    table: bool = False
-    # Not all files have the same columns.
-    mixed: bool = False
-    # Columns that tell about persons.
-    pii: list[str] = []
-    # Those of them that it does not have, where that can be told.
-    pii_missing: list[str] = []
-    # Of an older generation: columns that the dataset still has, and does not say to be personal.
-    # Where something in `pii` is no column, all others are masked.
-    not_personal: list[str] = []
+    name: str | None = Field(
+        default=None,
+        description="The name that was asked for, which the dataset may have had once; null "
+        "when a generation was.",
+    )
+    published_as: str | None = Field(
+        default=None,
+        description="The name that the dataset has now. Who is granted this name is granted "
+        "the dataset. Null when it is not published.",
+    )
+    label: str = Field(
+        description="What the dataset is called on record: its published name, or DAG.JOB.OUTPUT."
+    )
+    dataset_uuid: DatasetUuid
+    dataset_version: DatasetVersionId
+    at: datetime | None = Field(
+        default=None,
+        description="The moment as of which it is read; null when it is read as it is.",
+    )
+    columns: list[QueryColumn] | None = Field(
+        default=None, description="The columns; null while nothing is committed that would tell."
+    )
+    files: list[str] = Field(
+        default=[], description="URIs of the committed Parquet files, all of them."
+    )
+    row_count: RowCount = Field(default=0, ge=0)
+    table: bool = Field(
+        default=False,
+        description="Whether rows from the table's first block on are in Postgres, and "
+        "`files` hold older ones.",
+    )
+    mixed: bool = Field(default=False, description="Whether the files differ in their columns.")
+    pii: list[str] = Field(default=[], description="Names of the columns that hold personal data.")
+    pii_missing: list[str] = Field(
+        default=[],
+        description="Those of `pii` that are no columns of the dataset, where that can be told.",
+    )
+    not_personal: list[str] = Field(
+        default=[],
+        description="For an older generation, the columns that the dataset still has and "
+        "does not call personal. All others are masked when something in `pii` is no column.",
+    )
 
 
 class ResolveResponse(_Payload):
     """In the order of the request. What cannot be resolved is the answer's error: unknown_dataset
     (facts: `name`, `suggestions`), generation_purged, not_found."""
 
-    datasets: list[ResolvedDataset]
+    datasets: list[ResolvedDataset] = Field(
+        description="The datasets, in the order of the request."
+    )
 
 
 class DatasetSummary(_Payload):
     """What a user may see of a dataset: everything but where its files are."""
 
-    name: str
-    dataset_uuid: UUID
-    dataset_version: UUID
-    columns: list[QueryColumn] | None
-    row_count: int
-    # They were not counted.
-    rows_estimated: bool = False
-    description: str | None = None
-    pii: list[str] = []
-    state: DatasetState
-    newest_at: datetime | None
+    name: str = Field(description="Published name of the dataset.")
+    dataset_uuid: DatasetUuid
+    dataset_version: UUID = Field(description="Id of the generation that readers see.")
+    columns: list[QueryColumn] | None = Field(
+        description="The columns; null while nothing is committed that would tell."
+    )
+    row_count: RowCount
+    rows_estimated: bool = Field(
+        default=False, description="Whether the rows were estimated and not counted."
+    )
+    description: str | None = Field(
+        default=None,
+        description="What the dataset holds, as its DAG says; null when it says nothing.",
+    )
+    pii: list[str] = Field(default=[], description="Names of the columns that hold personal data.")
+    state: DatasetState = Field(
+        description="Whether the dataset is up to date, will be, or needs somebody to act."
+    )
+    newest_at: datetime | None = Field(
+        description="When the generation's newest commit or event was; null when there was none."
+    )
 
 
 class DatasetList(_Payload):
     """`GET /v1/datasets` of the query service, and `GET /internal/datasets`."""
 
-    datasets: list[DatasetSummary]
+    datasets: list[DatasetSummary] = Field(description="The published datasets, by name.")
 
 
 class DatasetPage(_Payload):
     """`GET /v1/datasets/{name}` of the query service, and `GET /internal/datasets/{name}`."""
 
-    columns: list[QueryColumn] | None
-    detail: DatasetDetail
-    versions: list[Generation]
-    # The first of them.
-    partitions: Partitions
-    lineage: Lineage
+    columns: list[QueryColumn] | None = Field(
+        description="The columns with the types that queries see; null while nothing is "
+        "committed that would tell."
+    )
+    detail: DatasetDetail = Field(description="What is known of the dataset.")
+    versions: list[Generation] = Field(description="Its generations, the newest first.")
+    partitions: Partitions = Field(description="The first of its partitions.")
+    lineage: Lineage = Field(description="What it comes from, and what is made of it.")
 
 
 class QueryRecord(_Payload):
     """One query, for those who look after the service: never its text, never a value. Datasets are
     called as they were called when it was asked, whatever the statement called them."""
 
-    query_id: UUID
-    # The name of a user, or `task:` and its id.
-    caller: str = Field(max_length=256)
-    kind: Literal["user", "task"]
-    sql_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    format: Format
-    datasets: list[UsedDataset] = Field(max_length=MAX_DATASETS)
-    # By dataset, as it is called among `datasets`: columns that tell about persons, and were shown.
-    pii: dict[str, list[str]] = {}
-    row_count: int = Field(ge=0)
-    # Of the answer.
-    bytes: int = Field(ge=0)
-    elapsed_ms: float = Field(ge=0)
-    started_at: datetime
-    # None: it was answered. Else the code of the error.
-    error: str | None = Field(default=None, max_length=64)
+    query_id: UUID = Field(description="Id of the query.")
+    caller: str = Field(
+        max_length=256, description="Name of the user who asked, or `task:` and the id of the task."
+    )
+    kind: Literal["user", "task"] = Field(description="Whether a user asked or a task.")
+    sql_sha256: str = Field(
+        pattern=r"^[0-9a-f]{64}$",
+        description="SHA-256 of the statement, in hex. The statement itself is never kept.",
+    )
+    format: Format = Field(description="Format of the answer.")
+    datasets: list[UsedDataset] = Field(
+        max_length=MAX_DATASETS,
+        description="The datasets that were read, by the names that they had at that time.",
+    )
+    pii: dict[str, list[str]] = Field(
+        default={}, description="Columns with personal data whose values were shown, by dataset."
+    )
+    row_count: RowCount = Field(ge=0)
+    bytes: int = Field(ge=0, description="Size of the answer in bytes.")
+    elapsed_ms: float = Field(ge=0, description="Milliseconds that the query took in the service.")
+    started_at: datetime = Field(description="When the query started.")
+    error: str | None = Field(
+        default=None,
+        max_length=64,
+        description="Stable code of the error; null when the query was answered.",
+    )
 
 
 class RecordQueries(_Payload):
     """`POST /internal/queries`. One that is known already changes nothing."""
 
-    queries: list[QueryRecord] = Field(max_length=1_000)
+    queries: list[QueryRecord] = Field(
+        max_length=1_000, description="The queries to put on record."
+    )
 
 
 class QueryHistory(_Payload):
     """`GET /v1/queries` of the query service (the caller's own), `GET /internal/queries`; the
     newest first."""
 
-    queries: list[QueryRecord]
+    queries: list[QueryRecord] = Field(description="The queries, the newest first.")

@@ -13,13 +13,29 @@ from trace_platform.operators.contract import OperatorConfig
 
 
 class Config(OperatorConfig):
-    # Of how many inputs.
-    need: Count | Literal["all"] = "all"
-    # What the key is; None: whichever the event has.
-    by: Literal["partition", "cursor"] | None = None
-    # Seconds from a key's first arrival.
-    timeout: float | None = Field(default=None, strict=True, gt=0, le=366 * 86_400)
-    on_timeout: Literal["emit", "drop"] = "emit"
+    need: Count | Literal["all"] = Field(
+        default="all",
+        description="From how many of the job's inputs a key has to arrive: a number, or all "
+        "of them.",
+    )
+    by: Literal["partition", "cursor"] | None = Field(
+        default=None,
+        description="What the key is: the `partition` key of an update, or its `cursor`; "
+        "whichever the update has unless given.",
+    )
+    timeout: float | None = Field(
+        default=None,
+        strict=True,
+        gt=0,
+        le=366 * 86_400,
+        description="Seconds from a key's first arrival after which `on_timeout` applies; "
+        "without it a key waits for ever.",
+    )
+    on_timeout: Literal["emit", "drop"] = Field(
+        default="emit",
+        description="What happens to a key that timed out. `emit`: the event goes out with "
+        "what has arrived. `drop`: it never does.",
+    )
 
     def accepts(self) -> Accepts | None:
         if self.by is None:

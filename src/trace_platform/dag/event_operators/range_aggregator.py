@@ -12,10 +12,19 @@ from trace_platform.operators.contract import OperatorConfig
 
 
 class Config(OperatorConfig):
-    # Chunks begin at multiples of it; the first one may begin later.
-    chunk_blocks: int = Field(ge=1, le=2**40)
-    # A chunk waits until so many blocks are known after it: no reorg should reach it then.
-    finality_depth: int = Field(default=0, ge=0, le=2**40)
+    chunk_blocks: int = Field(
+        ge=1,
+        le=2**40,
+        description="Blocks per chunk. Chunks begin at multiples of it; the first one may "
+        "begin later.",
+    )
+    finality_depth: int = Field(
+        default=0,
+        ge=0,
+        le=2**40,
+        description="Blocks that must be known after a chunk before it is emitted, so that "
+        "no reorg should reach it.",
+    )
 
 
 class RangeAggregator:

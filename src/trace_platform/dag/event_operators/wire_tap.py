@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from pydantic import Field
+
 from trace_platform.operators.accepts import ANYTHING, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig
 
 
 class Config(OperatorConfig):
-    log: bool = False
+    log: bool = Field(
+        default=False, description="Whether to write a line to the dispatcher's log for each event."
+    )
 
 
 class WireTap:

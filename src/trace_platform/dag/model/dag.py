@@ -63,16 +63,23 @@ _NOT_HASHED = ("description",)
 class Dag(DagModel):
     """Jobs, what each reads and writes, and which outputs are published under a name."""
 
-    name: Name = Field(description="The DAG's name.")
+    name: Name = Field(
+        description="Name of the DAG. A file with the same name is another version of the same DAG."
+    )
     description: Text | None = Field(
-        default=None, exclude_if=absent, description="What the DAG is for."
+        default=None, exclude_if=absent, description="What the DAG is for, for people."
     )
     defaults: Defaults = Field(
-        default=Defaults(), description="For jobs that do not say otherwise."
+        default=Defaults(), description="Limits and priority of jobs that do not set their own."
     )
-    jobs: list[Job] = Field(min_length=1, max_length=MAX_JOBS, description="Each name once.")
+    jobs: list[Job] = Field(
+        min_length=1,
+        max_length=MAX_JOBS,
+        description="The jobs of the DAG. No two have the same name.",
+    )
     publish: dict[Name, Publish] = Field(
-        default={}, description="Datasets that others read, by name."
+        default={},
+        description="Datasets that others read, by the name under which they are published.",
     )
 
     @field_validator("jobs", mode="before")

@@ -33,14 +33,20 @@ Where = Annotated[
 class JobOutputRef(DagModel):
     """An output of a job of this DAG."""
 
-    job: Name = Field(description="A job of this DAG.")
-    output: Output = Field(default=0, description="Its output, by name or index.")
+    job: Name = Field(description="Name of a job of this DAG.")
+    output: Output = Field(
+        default=0,
+        description="The job's output, by name or by position from 0; the first unless given.",
+    )
 
 
 class DatasetRef(DagModel):
     """A published dataset, of this DAG or of one that was deployed before."""
 
-    dataset: Name = Field(description="The name under which it is published.")
+    dataset: Name = Field(
+        description="The name under which the dataset is published, by this DAG or by one "
+        "that was deployed before."
+    )
 
 
 def ref_model(value: Any) -> type[BaseModel]:
@@ -59,18 +65,21 @@ class InputEdge(DagModel):
     """What wakes the job or is only read by it, and which rows of it the job reads."""
 
     source: JobOutputRef | DatasetRef = Field(
-        alias="from", description="An output of a job here, or a published dataset."
+        alias="from",
+        description="What the job reads: an output of a job of this DAG, or a published dataset.",
     )
     where: Where | None = Field(
         default=None,
         exclude_if=absent,
-        description="Conditions on columns, as a mapping or in SQL; all have to hold.",
+        description="Conditions on columns, as a mapping or in SQL. The job reads the rows "
+        "for which all of them hold; all rows unless given.",
     )
     trigger: bool = Field(
         default=True,
         strict=True,
         exclude_if=lambda value: value is True,
-        description="false: its updates do not wake the job, which reads it when another does.",
+        description="Whether an update of the input makes a task. With false the job only "
+        "reads it, when another input wakes the job.",
     )
 
     @field_validator("source", mode="before")

@@ -46,19 +46,23 @@ MAX_SECRETS = 64
 class Bootstrap(DagModel):
     """What happens once, before a source emits for the first time."""
 
-    reset_outputs: bool = Field(strict=True, description="Begin with empty outputs.")
+    reset_outputs: bool = Field(
+        strict=True,
+        description="Whether the source's outputs are emptied before it emits for the first time.",
+    )
 
 
 class Udf(DagModel):
     """Code of your own, pinned by its hash."""
 
     bundle: str = Field(
-        pattern=r"^sha256:[0-9a-f]{64}$", description="The bundle, as sha256: and 64 hex digits."
+        pattern=r"^sha256:[0-9a-f]{64}$",
+        description="The code as a bundle, by its hash: sha256: and 64 hex digits.",
     )
     handler: str = Field(
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+$",
         max_length=256,
-        description="What is called in it, as module.function.",
+        description="The function in the bundle that is called, as module.function.",
     )
     memory_mb: int | None = Field(
         default=None,
@@ -66,7 +70,7 @@ class Udf(DagModel):
         strict=True,
         ge=128,
         le=10_240,
-        description="Memory of a call; the runtime's unless given.",
+        description="Memory of a call in MB; the runtime's unless given.",
     )
 
 
@@ -93,76 +97,117 @@ IdleTimeout = Annotated[
 class Job(DagModel):
     """Emits (activation: source), or runs when an input changes (activation: reactive)."""
 
-    name: Name = Field(description="Lower-case letters, digits and '_'; each job's is its own.")
+    name: Name = Field(
+        description="Name of the job. It is part of its outputs' identity: a job with "
+        "another name makes new datasets."
+    )
     description: Text | None = Field(
-        default=None, exclude_if=absent, description="What the job is for."
+        default=None, exclude_if=absent, description="What the job is for, for people."
     )
     activation: Literal["source", "reactive"] = Field(
-        description="source: emits when told to. reactive: runs when an input changes."
+        description="What makes the job work. A `source` emits updates when told to; a "
+        "`reactive` job runs when an input changes."
     )
-    source: Source | None = Field(default=None, description="What makes a source job emit.")
+    source: Source | None = Field(
+        default=None,
+        description="For a source job, what makes it emit. A source job needs it, and a "
+        "reactive job has none.",
+    )
     bootstrap: Bootstrap | None = Field(
-        default=None, exclude_if=absent, description="Once, before a source first emits."
+        default=None,
+        exclude_if=absent,
+        description="For a source job, what happens once, before it emits for the first time.",
     )
     # Any name: which there are is the registry's to say.
     runtime: Name | None = Field(
         default=None,
-        description="Where it runs.",
         examples=["ecs_platform", "dispatcher", "lambda"],
+        description="Name of the runtime that runs the job. A reactive job needs it.",
     )
     operator: OperatorName | None = Field(
         default=None,
-        description="Which operator does the work: its name, or ./FILE.py:CLASS beside this file.",
+        description="What does the work: the name of an operator, or ./FILE.py:CLASS for a "
+        "class in a file beside this one. A reactive job needs it.",
     )
-    udf: Udf | None = Field(default=None, exclude_if=absent, description="For operator: udf.")
-    inputs: list[InputEdge] = Field(default=[], description="What wakes a reactive job.")
+    udf: Udf | None = Field(
+        default=None, exclude_if=absent, description="Code to run; goes with `operator: udf` alone."
+    )
+    inputs: list[InputEdge] = Field(
+        default=[],
+        description="What the job reads. An update of any of them makes a task, unless the "
+        "input says `trigger: false`. A reactive job needs at least one.",
+    )
     outputs: list[Name] = Field(
         default=["output_0"],
         min_length=1,
         max_length=MAX_OUTPUTS,
-        description="The names of its outputs, or how many there are.",
+        description="Names of the job's outputs, or how many there are: 2 stands for "
+        "output_0 and output_1. Each is a dataset of its own.",
     )
     execution_strategy: Strategy | None = Field(
-        default=None, description="How events become tasks; PerUpdate unless given."
+        default=None,
+        description="How updates become tasks. `PerUpdate`: a task for each. `PerPartition`: "
+        "a task for each partition that changed. `Bulk`: one task for everything that waits. "
+        "PerUpdate unless given.",
     )
     update_strategy: Literal["replace", "append"] = Field(
-        default="replace", description="A commit takes the place of earlier rows, or adds to them."
+        default="replace",
+        description="What a commit does to earlier rows. `replace`: it takes the place of "
+        "what lies wholly within its range. `append`: it adds rows.",
     )
     unique_key: list[ColumnName] | None = Field(
         default=None,
         exclude_if=absent,
         min_length=1,
         max_length=32,
-        description="For append: the columns that tell one row from another.",
+        description="For `append`, the columns that tell one row from another.",
     )
-    config: dict[str, Any] = Field(default={}, description="The operator's own fields.")
+    config: dict[str, Any] = Field(
+        default={}, description="The operator's own fields, as the operators' reference lists them."
+    )
     secrets: list[SecretName] = Field(
         default=[],
         exclude_if=empty,
         max_length=MAX_SECRETS,
-        description="Names of secrets that the job may read. Never their values.",
+        description="Names of secrets that the job may read, never their values. Nothing "
+        "acts on it yet.",
     )
     max_attempts: Attempts | None = Field(
-        default=None, description="Attempts before a task fails for good."
+        default=None,
+        description="Attempts of a task before it fails for good. The DAG's default unless given.",
     )
     timeout_seconds: TimeoutSeconds | None = Field(
-        default=None, description="An attempt that takes longer is stopped."
+        default=None,
+        description="Seconds after which an attempt is stopped and counts as failed. The "
+        "DAG's default unless given, else the runtime's.",
     )
     heartbeat_timeout_seconds: HeartbeatSeconds | None = Field(
-        default=None, description="An attempt that is silent for so long goes to another worker."
+        default=None,
+        description="Seconds of silence after which an attempt is given to another worker. "
+        "The DAG's default unless given, else the runtime's.",
     )
     # In seconds, or "never".
     idle_timeout: IdleTimeout | None = Field(
         default=None,
         exclude_if=absent,
-        description="How long its worker stays when there is nothing to do: never, 0, 5m.",
+        description="How long the job's worker stays when there is nothing to do: never, 0, "
+        "or a duration such as 5m. Nothing acts on it yet.",
     )
-    priority: Priority | None = Field(default=None, description="Who is next; bulk is low.")
+    priority: Priority | None = Field(
+        default=None,
+        description="Which waiting tasks start first: those of high before normal before "
+        "low. `bulk` is another word for low. The DAG's default unless given.",
+    )
     scaling: Scaling | None = Field(
-        default=None, exclude_if=absent, description="How many tasks run at once."
+        default=None,
+        exclude_if=absent,
+        description="How many tasks of the job run at once; no limit unless given.",
     )
     backpressure: Backpressure | None = Field(
-        default=None, exclude_if=absent, description="When the queue is too long."
+        default=None,
+        exclude_if=absent,
+        description="When the job's queue is too long, and what happens then; no limit "
+        "unless given.",
     )
 
     @field_validator("source", mode="before")

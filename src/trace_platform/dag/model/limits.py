@@ -24,10 +24,12 @@ class Scaling(DagModel):
     """How many tasks of the job run at once: `steady` is one, in order of arrival."""
 
     mode: Literal["backfill", "steady"] = Field(
-        default="backfill", description="Many tasks at once, or one after the other."
+        default="backfill",
+        description="`backfill`: many tasks at once, up to `max_concurrency`. `steady`: one "
+        "after the other, in order of arrival.",
     )
     max_concurrency: Count | None = Field(
-        default=None, description="So many tasks at once at most; no limit unless given."
+        default=None, description="Tasks that run at once at most; no limit unless given."
     )
 
     @model_validator(mode="after")
@@ -42,13 +44,20 @@ class Scaling(DagModel):
 class Backpressure(DagModel):
     """When the job's queue is too long, and what happens then."""
 
-    max_queue_depth: Count | None = Field(default=None, description="So many tasks may wait.")
+    max_queue_depth: Count | None = Field(
+        default=None, description="Tasks that may wait; no limit unless given."
+    )
     # In seconds.
     max_queue_age: Duration | None = Field(
-        default=None, description="So long may the oldest waiting task wait: 90s, 10m, 2h, 1d."
+        default=None,
+        description="How long the oldest waiting task may wait, such as 90s, 10m, 2h or 1d; "
+        "no limit unless given.",
     )
     mode: Literal["pause", "coalesce", "drop_oldest"] = Field(
-        default="pause", description="What happens at the limit."
+        default="pause",
+        description="What happens at a limit. `pause`: new tasks and the jobs upstream wait. "
+        "`coalesce`: what arrives is taken into one open task. `drop_oldest`: the oldest "
+        "waiting tasks are canceled.",
     )
 
     @model_validator(mode="after")
@@ -63,11 +72,21 @@ class Backpressure(DagModel):
 class Defaults(DagModel):
     """For jobs that do not say otherwise."""
 
-    max_attempts: Attempts = Field(default=3, description="Attempts before a task fails for good.")
+    max_attempts: Attempts = Field(
+        default=3, description="Attempts of a task before it fails for good."
+    )
     timeout_seconds: TimeoutSeconds = Field(
-        default=1800, description="An attempt that takes longer is stopped."
+        default=1800,
+        description="Seconds after which an attempt is stopped and counts as failed. Where "
+        "neither the job nor the file says it, a runtime's own value counts.",
     )
     heartbeat_timeout_seconds: HeartbeatSeconds = Field(
-        default=60, description="An attempt that is silent for so long goes to another worker."
+        default=60,
+        description="Seconds of silence after which an attempt is given to another worker. "
+        "Where neither the job nor the file says it, a runtime's own value counts.",
     )
-    priority: Priority = Field(default="normal", description="Who is next; bulk is low.")
+    priority: Priority = Field(
+        default="normal",
+        description="Which waiting tasks start first: those of high before normal before "
+        "low. `bulk` is another word for low.",
+    )

@@ -119,13 +119,15 @@ class Column(DagModel):
     """One column of a published dataset."""
 
     type: ColumnType = Field(description=f"One of {TYPES}.")
-    description: Text | None = Field(default=None, exclude_if=absent)
+    description: Text | None = Field(
+        default=None, exclude_if=absent, description="What the column holds, for those who read it."
+    )
     origins: list[str] = Field(
         default=[],
         alias="from",
         exclude_if=empty,
         max_length=64,
-        description="Where it comes from: columns as dataset.column or job.column.",
+        description="Columns that it comes from, as dataset.column or job.column.",
     )
 
     @field_validator("origins")
@@ -146,25 +148,31 @@ class Publish(DagModel):
         alias="from",
         min_length=1,
         max_length=MAX_PRODUCERS,
-        description="The output that it is; for storage: buffered also a list of several.",
+        description="The output that is published. With `storage: buffered` also a list of "
+        "outputs, which make one dataset together.",
     )
     cold: JobOutputRef | None = Field(
         default=None,
         exclude_if=absent,
-        description="Of a table: the output that holds, as files, what has left it.",
+        description="For a table, the output that holds, as files, the rows that have left it.",
     )
     description: Text | None = Field(
-        default=None, exclude_if=absent, description="What it holds, for those who read it."
+        default=None,
+        exclude_if=absent,
+        description="What the dataset holds, for those who read it.",
     )
     storage: Storage = Field(
         default="parquet",
         exclude_if=lambda value: value == "parquet",
-        description="Where its rows live.",
+        description="Where the rows live: `parquet` for files, `postgres` for a table, "
+        "`buffered` for batches. It has to be what "
+        "the job writes, and may be left out.",
     )
     write_mode: WriteMode | None = Field(
         default=None,
         exclude_if=absent,
-        description="What a commit does to earlier rows; the update_strategy of its job.",
+        description="What a commit does to earlier rows, said for readers of the file. It "
+        "has to be the `update_strategy` of the job.",
     )
     columns: dict[ColumnName, Column] | None = Field(
         default=None,
@@ -172,17 +180,22 @@ class Publish(DagModel):
         exclude_if=absent,
         min_length=1,
         max_length=MAX_COLUMNS,
-        description="Its columns: a type each, or { type, description, from }.",
+        description="The columns, by name: a type each, or a mapping of type, description "
+        "and from. A commit that does not fit is refused.",
     )
     pii: list[ColumnName] = Field(
         default=[],
         exclude_if=empty,
         max_length=MAX_COLUMNS,
-        description="Columns that tell about persons.",
+        description="Names of the columns that hold personal data, and are masked for "
+        "readers who were not granted it.",
     )
     # In seconds.
     max_age: Duration | None = Field(
-        default=None, exclude_if=absent, description="Older than this it counts as stale: 15m, 1d."
+        default=None,
+        exclude_if=absent,
+        description="Age from which on the dataset counts as stale, such as 15m or 1d; it "
+        "never does unless given.",
     )
 
     @field_validator("sources", mode="before")

@@ -29,31 +29,36 @@ _WORDS = {
 class ManualSource(DagModel):
     """Emits with `trace sources trigger`."""
 
-    kind: Literal["manual"]
+    kind: Literal["manual"] = Field(
+        description="The source emits when somebody runs `trace sources trigger`."
+    )
 
 
 class AlwaysOnSource(DagModel):
     """Runs without end on a worker and emits as it finds something."""
 
-    kind: Literal["always_on"]
+    kind: Literal["always_on"] = Field(
+        description="The source runs on a worker without end, and emits what its operator finds."
+    )
 
 
 class CronSource(DagModel):
     """Emits at the times of a schedule."""
 
-    kind: Literal["cron"]
+    kind: Literal["cron"] = Field(description="The source emits a tick at the times of a schedule.")
     schedule: str = Field(
         max_length=MAX_SCHEDULE, description=f"Five fields: {_SHAPE}.", examples=["0 3 * * *"]
     )
     timezone: str = Field(
         default="UTC",
         max_length=64,
-        description="The zone of the schedule, by its IANA name.",
         examples=["UTC", "Europe/Berlin"],
+        description="IANA name of the time zone of the schedule.",
     )
     missed: Literal["skip", "latest", "all"] = Field(
         default="latest",
-        description="Times that passed while nothing ran: emit none, the latest, or all of them.",
+        description="What is emitted of ticks that passed while nothing ran: none, the "
+        "latest, or all of them.",
     )
 
     @field_validator("schedule")
@@ -76,8 +81,10 @@ class CronSource(DagModel):
 class WebhookSource(DagModel):
     """Emits when it is called over HTTP with a signature."""
 
-    kind: Literal["webhook"]
-    secret: SecretName = Field(description="The name of the secret that signs the calls.")
+    kind: Literal["webhook"] = Field(
+        description="The source emits when it is called over HTTP with a signature."
+    )
+    secret: SecretName = Field(description="Name of the secret that signs the calls.")
 
 
 SOURCES: dict[str, type[BaseModel]] = {

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from fastapi import FastAPI
 
-from trace_platform.dispatcher.api.parameters import Limit
+from trace_platform.dispatcher.api.parameters import Limit, OfBackfill, OfDag
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.dispatcher.redo.control_backfill import control_backfill
@@ -46,7 +44,7 @@ def _starts(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="Backfills, and how far they are",
         **route("backfills", "user", 404),
     )
-    async def listing(dag_name: str | None = None, limit: Limit = 20) -> backfill.BackfillList:
+    async def listing(dag_name: OfDag | None = None, limit: Limit = 20) -> backfill.BackfillList:
         return await list_backfills(me.state, me.org_id, dag_name, limit)
 
     @app.get(
@@ -54,7 +52,7 @@ def _starts(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="How far a backfill is, and what of it failed",
         **route("backfills", "user", 404),
     )
-    async def show(backfill_id: UUID) -> backfill.BackfillDetail:
+    async def show(backfill_id: OfBackfill) -> backfill.BackfillDetail:
         return await show_backfill(me.state, me.org_id, backfill_id)
 
 
@@ -64,7 +62,7 @@ def _steering(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="Make no more tasks of a backfill",
         **route("backfills", "user", 404, 409),
     )
-    async def pause(backfill_id: UUID) -> backfill.BackfillAction:
+    async def pause(backfill_id: OfBackfill) -> backfill.BackfillAction:
         """Those that it has made already end as usual."""
         return await control_backfill(me.state, me.org_id, backfill_id, "pause")
 
@@ -73,7 +71,7 @@ def _steering(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="Let a paused backfill go on",
         **route("backfills", "user", 404, 409),
     )
-    async def resume(backfill_id: UUID) -> backfill.BackfillAction:
+    async def resume(backfill_id: OfBackfill) -> backfill.BackfillAction:
         return await control_backfill(me.state, me.org_id, backfill_id, "resume")
 
     @app.post(
@@ -81,6 +79,6 @@ def _steering(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="End a backfill",
         **route("backfills", "user", 404, 409),
     )
-    async def cancel(backfill_id: UUID) -> backfill.BackfillAction:
+    async def cancel(backfill_id: OfBackfill) -> backfill.BackfillAction:
         """What waits is canceled at once, what runs with its next heartbeat."""
         return await control_backfill(me.state, me.org_id, backfill_id, "cancel")

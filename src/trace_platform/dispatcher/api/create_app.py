@@ -13,7 +13,6 @@ from trace_platform.dispatcher.api import (
     dead_letters,
     hooks,
     invalidations,
-    openapi,
     services,
     sources,
     users,
@@ -22,7 +21,7 @@ from trace_platform.dispatcher.api import (
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.dispatcher.tasks.batches import Batches
-from trace_platform.drivers import problem
+from trace_platform.drivers import openapi, problem
 from trace_platform.drivers.authenticate import guard_routes
 
 

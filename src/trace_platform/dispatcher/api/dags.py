@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import FastAPI, Path
+from fastapi import FastAPI, Path, Query
 from pydantic import AwareDatetime
 
-from trace_platform.dispatcher.api.parameters import Limit, Named
+from trace_platform.dispatcher.api.parameters import DagNamed, Limit, OfDag
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.dispatcher.health.describe import dag_status
@@ -21,6 +21,19 @@ from trace_platform.dispatcher.versions.show_deploy import list_deploys, show_de
 from trace_platform.dispatcher.versions.show_version import list_versions, show_version
 from trace_platform.domain.own_code import Code
 from trace_platform.wire import control, plan
+
+ToVersion = Annotated[
+    UUID,
+    Query(
+        description="Id of the version to go back to; the one that was active before unless given."
+    ),
+]
+Since = Annotated[
+    AwareDatetime,
+    Query(
+        description="Count ended tasks that were made then or later; of the last day unless given."
+    ),
+]
 
 
 def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
@@ -58,7 +71,7 @@ def _changes(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("dags", "user", 404, 409),
     )
     async def rollback(
-        dag_name: Named, body: plan.RollbackRequest | None = None
+        dag_name: DagNamed, body: plan.RollbackRequest | None = None
     ) -> control.RollbackResponse:
         """Gives up a deploy that is being built; without a version to go to, that is all."""
         done = await roll_back(me.state, me.org_id, dag_name, body or plan.RollbackRequest())
@@ -71,7 +84,7 @@ def _changes(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("dags", "user", 404, 409),
     )
     async def remove(
-        dag_name: Named, body: plan.RemovalRequest | None = None
+        dag_name: DagNamed, body: plan.RemovalRequest | None = None
     ) -> plan.RemovalResponse:
         """Sources finish and end, names stand for nothing, data is kept. Refused while another DAG
         reads it, or while a version of it is being built."""
@@ -92,7 +105,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="What removing a DAG would do",
         **route("dags", "user", 404),
     )
-    async def removal(dag_name: Named) -> plan.RemovalPlan:
+    async def removal(dag_name: DagNamed) -> plan.RemovalPlan:
         """Changes nothing."""
         return await plan_removal(me.state, me.org_id, dag_name)
 
@@ -101,7 +114,9 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="What a rollback would do",
         **route("dags", "user", 404, 409),
     )
-    async def rolled_back(dag_name: Named, to_version: UUID | None = None) -> plan.RollbackPlan:
+    async def rolled_back(
+        dag_name: DagNamed, to_version: ToVersion | None = None
+    ) -> plan.RollbackPlan:
         """Changes nothing."""
         return await plan_rollback(me.state, me.org_id, dag_name, to_version)
 
@@ -110,7 +125,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="What a DAG is doing",
         **route("dags", "user", 404),
     )
-    async def show(dag_name: Named, since: AwareDatetime | None = None) -> control.DagStatus:
+    async def show(dag_name: DagNamed, since: Since | None = None) -> control.DagStatus:
         """Counts what is alive, and what was made since then (the last day unless given)."""
         return await dag_status(me.state, me.org_id, dag_name, since)
 
@@ -119,7 +134,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="The versions of a DAG",
         **route("dags", "user", 404),
     )
-    async def versions(dag_name: Named, limit: Limit = 100) -> plan.DagVersionList:
+    async def versions(dag_name: DagNamed, limit: Limit = 100) -> plan.DagVersionList:
         return await list_versions(me.state, me.org_id, dag_name, limit)
 
     @app.get(
@@ -128,7 +143,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("dags", "user", 404),
     )
     async def version(
-        dag_name: Named,
+        dag_name: DagNamed,
         version: Annotated[
             str,
             Path(
@@ -145,7 +160,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="Deploys and rollbacks",
         **route("dags", "user", 404),
     )
-    async def deploys(dag_name: str | None = None, limit: Limit = 20) -> plan.DeployList:
+    async def deploys(dag_name: OfDag | None = None, limit: Limit = 20) -> plan.DeployList:
         return await list_deploys(me.state, me.org_id, dag_name, limit)
 
     @app.get(
@@ -153,5 +168,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="How far a deploy is",
         **route("dags", "user", 404),
     )
-    async def deploy_progress(deploy_id: UUID) -> plan.DeployStatus:
+    async def deploy_progress(
+        deploy_id: Annotated[UUID, Path(description="Id of the deploy.")],
+    ) -> plan.DeployStatus:
         return await show_deploy(me.state, me.org_id, deploy_id)

@@ -89,7 +89,10 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         column: Annotated[
             str | None, Query(min_length=1, max_length=128, description="A column of the dataset.")
         ] = None,
-        direction: wire.Direction = "both",
+        direction: Annotated[
+            wire.Direction,
+            Query(description="What it comes from (`up`), what comes of it (`down`), or both."),
+        ] = "both",
         depth: Annotated[
             int, Query(ge=1, le=1000, description="How many datasets away at most.")
         ] = 1000,
@@ -105,8 +108,12 @@ def _pages(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def partitions(
         dataset: DatasetName,
-        first: Annotated[Block | None, Query(alias="from")] = None,
-        last: Annotated[Block | None, Query(alias="to")] = None,
+        first: Annotated[
+            Block | None, Query(alias="from", description="First block of the range.")
+        ] = None,
+        last: Annotated[
+            Block | None, Query(alias="to", description="Last block of the range, included.")
+        ] = None,
         at: Generation | None = None,
         after: After | None = None,
         limit: Limit = 100,

@@ -18,7 +18,7 @@ from trace_platform.wire.dead_letter import DeadLetter, DeadLetterIds, DeadLette
 from trace_platform.wire.task import Accepted
 
 Queue = Annotated[str, Query(min_length=1, max_length=80, description="Only of this queue.")]
-Letter = Annotated[int, Path(ge=1, le=2**63 - 1)]
+Letter = Annotated[int, Path(ge=1, le=2**63 - 1, description="Number of the message.")]
 
 
 def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI, Request
+from typing import Annotated
+
+from fastapi import FastAPI, Path, Request
 
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.api.unproven_bodies import UnprovenBodies
@@ -16,6 +18,10 @@ MAX_BODY_BYTES = 1_000_000
 MAX_HELD_BYTES = 64_000_000
 MAX_CHECKED = 64
 
+# Any text: a name that nobody has is refused like a signature that is wrong.
+OfHook = Annotated[str, Path(description="Name of the DAG.")]
+HookNamed = Annotated[str, Path(description="Name of the webhook source in it.")]
+
 
 def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     bodies = UnprovenBodies(MAX_BODY_BYTES, MAX_HELD_BYTES, MAX_CHECKED)
@@ -26,7 +32,7 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     }
 
     @app.post("/v1/hooks/{dag_name}/{job_name}", summary="Deliver to a webhook source", **described)
-    async def deliver(dag_name: str, job_name: str, request: Request) -> HookResponse:
+    async def deliver(dag_name: OfHook, job_name: HookNamed, request: Request) -> HookResponse:
         """Signed as Standard Webhooks say: webhook-id, webhook-timestamp, webhook-signature. The
         same webhook-id again changes nothing."""
         receiving = Receiving(me.state, me.store, me.grants.bucket, me.org_id, me.secrets.named)

@@ -6,7 +6,6 @@ from typing import Any
 
 from fastapi import Request
 
-from trace_platform.dispatcher.api.openapi import documented
 from trace_platform.dispatcher.dispatcher import Secrets
 from trace_platform.dispatcher.tasks.task_tokens import TaskTokens
 from trace_platform.domain.errors import Unauthenticated
@@ -17,6 +16,7 @@ from trace_platform.drivers.headers import (
     WEBHOOK_SIGNATURE,
     WORKER_TOKEN,
 )
+from trace_platform.drivers.openapi import documented
 from trace_platform.drivers.secret_schemes import Secret
 from trace_platform.drivers.task_token import TaskClaims
 

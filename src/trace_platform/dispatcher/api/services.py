@@ -19,6 +19,7 @@ from trace_platform.dispatcher.datasets.resolve_datasets import resolve_datasets
 from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.dispatcher.health import metrics
 from trace_platform.dispatcher.health.check_health import refuse_stuck
+from trace_platform.drivers.openapi import documented_figures
 from trace_platform.wire import query
 from trace_platform.wire.control import Alive
 from trace_platform.wire.pii_access import PiiAccesses
@@ -49,15 +50,11 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         await refuse_stuck(me.state)
         return Alive()
 
-    described = route("services", "user")
-    text = {"text/plain": {"schema": {"type": "string"}}}
-    described["responses"][200] = {"description": "Prometheus' text format.", "content": text}
-
     @app.get(
         "/metrics",
         summary="Figures for Prometheus",
         response_class=Response,
-        **described,
+        **route("services", "user") | documented_figures(),
     )
     async def figures() -> Response:
         return Response(me.metrics.exposition(), media_type=metrics.CONTENT_TYPE)

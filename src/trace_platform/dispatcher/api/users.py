@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from typing import Annotated
-from uuid import UUID
 
 from fastapi import FastAPI, Path, Query
 
-from trace_platform.dispatcher.api.parameters import DatasetName, Limit, Named
+from trace_platform.dispatcher.api.parameters import (
+    DagNamed,
+    DatasetName,
+    JobNamed,
+    Limit,
+    OfDag,
+    OfTask,
+)
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.dispatcher.events.emit_events import emit_events
@@ -32,6 +38,8 @@ from trace_platform.dispatcher.tasks.show_task import show_task
 from trace_platform.wire import control, dataset
 from trace_platform.wire.task import Accepted
 
+OfJob = Annotated[str, Query(description="Only of jobs with this name.")]
+WithStatus = Annotated[control.Status, Query(description="Only with this status.")]
 Attempt = Annotated[int, Query(ge=1, le=2**31 - 1, description="The newest unless given.")]
 IdPrefix = Annotated[
     str,
@@ -59,7 +67,9 @@ def _events(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="Make a manual source emit a block range",
         **route("events", "user", 404, 409),
     )
-    async def trigger(dag_name: Named, job_name: Named, body: control.TriggerRequest) -> Accepted:
+    async def trigger(
+        dag_name: DagNamed, job_name: JobNamed, body: control.TriggerRequest
+    ) -> Accepted:
         accepted = await trigger_source(me.state, me.org_id, dag_name, job_name, body)
         me.wake.set()
         return Accepted(accepted=accepted)
@@ -89,9 +99,9 @@ def _events(app: FastAPI, me: Dispatcher, route: Routes) -> None:
 def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     @app.get("/v1/tasks", summary="The newest tasks", **route("tasks", "user", 404))
     async def tasks(
-        dag_name: str | None = None,
-        job_name: str | None = None,
-        status: control.Status | None = None,
+        dag_name: OfDag | None = None,
+        job_name: OfJob | None = None,
+        status: WithStatus | None = None,
         id_prefix: IdPrefix | None = None,
         id_suffix: IdSuffix | None = None,
         limit: Limit = 100,
@@ -107,7 +117,7 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="The newest tasks, many that are alike as one",
         **route("tasks", "user", 404),
     )
-    async def groups(dag_name: str | None = None, limit: Limit = 100) -> control.TaskGroups:
+    async def groups(dag_name: OfDag | None = None, limit: Limit = 100) -> control.TaskGroups:
         return await group_tasks(me.state, me.org_id, dag_name, limit)
 
     @app.post(
@@ -136,7 +146,7 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="A task with its attempts",
         **route("tasks", "user", 404),
     )
-    async def task(task_id: UUID) -> control.TaskDetail:
+    async def task(task_id: OfTask) -> control.TaskDetail:
         return await show_task(me.state, me.org_id, task_id)
 
     @app.get(
@@ -144,7 +154,7 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="What an attempt logged",
         **route("tasks", "user", 404, 409),
     )
-    async def logs(task_id: UUID, attempt: Attempt | None = None) -> control.TaskLog:
+    async def logs(task_id: OfTask, attempt: Attempt | None = None) -> control.TaskLog:
         return await read_task_log(
             me.state, me.store, me.grants.bucket, me.org_id, task_id, attempt
         )
@@ -154,7 +164,7 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="Cancel a task",
         **route("tasks", "user", 404, 409),
     )
-    async def cancel(task_id: UUID) -> control.TaskAction:
+    async def cancel(task_id: OfTask) -> control.TaskAction:
         """At once when it waits, with its next heartbeat when it runs."""
         return control.TaskAction(status=await cancel_task(me.state, me.org_id, task_id))
 
@@ -163,7 +173,7 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="Give a failed or canceled task all its attempts again",
         **route("tasks", "user", 404, 409),
     )
-    async def retry(task_id: UUID) -> control.TaskAction:
+    async def retry(task_id: OfTask) -> control.TaskAction:
         await retry_task(me.state, me.org_id, task_id)
         me.wake.set()
         return control.TaskAction(status="Queued")
@@ -176,7 +186,7 @@ def _jobs(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("jobs", "user", 404),
     )
     async def pause(
-        dag_name: Named, job_name: Named, body: control.PauseRequest | None = None
+        dag_name: DagNamed, job_name: JobNamed, body: control.PauseRequest | None = None
     ) -> control.JobHolds:
         request = body or control.PauseRequest()
         return await pause_job(me.state, me.org_id, dag_name, job_name, request)
@@ -186,7 +196,7 @@ def _jobs(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         summary="Let a paused job go on",
         **route("jobs", "user", 404),
     )
-    async def resume(dag_name: Named, job_name: Named) -> control.JobHolds:
+    async def resume(dag_name: DagNamed, job_name: JobNamed) -> control.JobHolds:
         held = await resume_job(me.state, me.org_id, dag_name, job_name)
         me.wake.set()
         return held

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import FastAPI, Path, Response
+from fastapi import FastAPI, Path, Query, Response
 from pydantic import BaseModel
 
 from trace_platform.dispatcher.api.routes import Routes
@@ -53,7 +53,9 @@ def _claims(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
         summary="Look at a task without claiming it",
         **route("workers", "worker", 404),
     )
-    async def fetch(task_id: UUID) -> task.FetchResponse:
+    async def fetch(
+        task_id: Annotated[UUID, Query(description="Id of the task.")],
+    ) -> task.FetchResponse:
         return await fetch_task(me.state, me.grants.bucket, task_id)
 
     @app.get(
@@ -61,7 +63,11 @@ def _claims(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
         summary="The code of an operator that lies beside a DAG",
         **route("workers", "worker", 404),
     )
-    async def code(digest: Annotated[str, Path(pattern="^[0-9a-f]{64}$")]) -> Response:
+    async def code(
+        digest: Annotated[
+            str, Path(pattern="^[0-9a-f]{64}$", description="SHA-256 of the code, in hex.")
+        ],
+    ) -> Response:
         """The files by name. The SHA-256 of the answer is what was asked for."""
         return Response(await fetch_code(me.state, digest), media_type="application/json")
 

@@ -35,24 +35,49 @@ from trace_platform.wire.task import Invalidation
 
 
 class Config(OperatorConfig):
-    chain_id: int = Field(ge=1, le=2**63 - 1)
-    rpc_pool: str = Field(min_length=1)
-    # full: every block is compared with the chain's.
-    mode: Literal["sampled", "full"] = "sampled"
-    # Of each partition; its first and last block are always among them.
-    sample_blocks: int = Field(default=16, ge=2, le=100_000)
-    # Compared at once: what is held in memory.
-    window_blocks: int = Field(default=200, ge=1, le=10_000)
-    batch_blocks: int = Field(default=50, ge=1, le=1_000)
-    # The node's headers must hash to their hash. Off for chains whose headers have other fields.
-    header_hash: bool = True
-    # The node's receipts and transactions must make the header's roots. None: on Ethereum and its
-    # test networks; not every chain's roots are made this way.
-    roots: bool | None = None
-    # Below the head, where the node does not know what is final.
-    finality_blocks: int = Field(default=64, ge=0)
-    # A partition is made anew this often at most.
-    max_repairs: int = Field(default=3, ge=1)
+    chain_id: int = Field(
+        ge=1, le=2**63 - 1, description="Id of the chain that the files are compared with."
+    )
+    rpc_pool: str = Field(min_length=1, description="Name of the RPC pool whose nodes are asked.")
+    mode: Literal["sampled", "full"] = Field(
+        default="sampled",
+        description="Which blocks are compared with the chain's: a sample and everything "
+        "that looks wrong, or all of them (`full`).",
+    )
+    sample_blocks: int = Field(
+        default=16,
+        ge=2,
+        le=100_000,
+        description="Blocks of each partition in the sample. Its first and last block are "
+        "always among them.",
+    )
+    window_blocks: int = Field(
+        default=200,
+        ge=1,
+        le=10_000,
+        description="Blocks that are compared at once, and so held in memory.",
+    )
+    batch_blocks: int = Field(default=50, ge=1, le=1_000, description="Blocks per JSON-RPC batch.")
+    header_hash: bool = Field(
+        default=True,
+        description="Whether each header from the node must hash to its block's hash. Off "
+        "for chains whose headers have other fields than Ethereum's.",
+    )
+    # Not every chain's roots are made this way.
+    roots: bool | None = Field(
+        default=None,
+        description="Whether the node's receipts and transactions must make the header's "
+        "roots. Null: on Ethereum and its test networks.",
+    )
+    finality_blocks: int = Field(
+        default=64,
+        ge=0,
+        description="Blocks below the head that count as final where the node does not know "
+        "what is final.",
+    )
+    max_repairs: int = Field(
+        default=3, ge=1, description="Times that one partition is made anew at most."
+    )
 
 
 class IntegrityCheck:

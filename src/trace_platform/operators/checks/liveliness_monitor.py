@@ -28,18 +28,46 @@ _ANSWER_S = 5.0
 
 
 class Config(OperatorConfig):
-    every_seconds: float = Field(default=10.0, ge=0.01)
-    chain_id: int | None = Field(default=None, ge=1, le=2**63 - 1)
-    rpc_pool: str | None = Field(default=None, min_length=1)
-    # The chain's head does not move for longer.
-    head_max_age_seconds: float | None = Field(default=None, gt=0)
-    # Hot datasets, by their uuid.
-    tables: tuple[UUID, ...] = ()
-    # A table's last block is further behind the head.
-    max_lag_blocks: int | None = Field(default=None, ge=0)
-    # A table's last block does not move for longer.
-    max_age_seconds: float | None = Field(default=None, gt=0)
-    severity: Literal["warning", "critical"] = "warning"
+    every_seconds: float = Field(
+        default=10.0, ge=0.01, description="Seconds from one look to the next."
+    )
+    chain_id: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**63 - 1,
+        description="Id of the chain; needed where the chain's head is watched.",
+    )
+    rpc_pool: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Name of the RPC pool that is asked for the chain's head; needed where "
+        "the head is watched.",
+    )
+    head_max_age_seconds: float | None = Field(
+        default=None,
+        gt=0,
+        description="Seconds for which the chain's head may stand still; not watched unless given.",
+    )
+    tables: tuple[UUID, ...] = Field(
+        default=(),
+        description="Ids of the hot datasets to watch; goes with `max_lag_blocks` or "
+        "`max_age_seconds`.",
+    )
+    max_lag_blocks: int | None = Field(
+        default=None,
+        ge=0,
+        description="Blocks that a table's last block may be behind the chain's head; not "
+        "watched unless given.",
+    )
+    max_age_seconds: float | None = Field(
+        default=None,
+        gt=0,
+        description="Seconds for which a table's last block may stand still; not watched "
+        "unless given.",
+    )
+    severity: Literal["warning", "critical"] = Field(
+        default="warning", description="Severity of the alerts."
+    )
 
     @model_validator(mode="after")
     def _watches_something(self) -> Self:

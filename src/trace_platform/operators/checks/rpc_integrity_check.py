@@ -43,20 +43,52 @@ from trace_platform.wire.task import DatasetEvent, TaskOutput
 
 
 class Config(OperatorConfig):
-    chain_id: int = Field(ge=1, le=2**63 - 1)
-    # The providers of all of them are compared.
-    rpc_pools: tuple[str, ...] = Field(min_length=1)
-    every_seconds: float = Field(default=60.0, ge=0.01)
-    # A provider that is further behind the others than this is reported.
-    max_lag_blocks: int = Field(default=5, ge=0)
-    # The newest block that is compared is so far below the lowest head: above, forks are normal.
-    confirmations: int = Field(default=3, ge=0)
-    old_blocks: int = Field(default=2, ge=0, le=100)
-    # Below the head, where a node does not know what is final.
-    finality_blocks: int = Field(default=64, ge=0)
-    # As for integrity_check.
-    header_hash: bool = True
-    roots: bool | None = None
+    chain_id: int = Field(
+        ge=1,
+        le=2**63 - 1,
+        description="Id of the chain. A provider that serves another one is not asked.",
+    )
+    rpc_pools: tuple[str, ...] = Field(
+        min_length=1,
+        description="Names of the RPC pools. The providers of all of them are compared with "
+        "each other.",
+    )
+    every_seconds: float = Field(
+        default=60.0, ge=0.01, description="For a source, seconds from one round to the next."
+    )
+    max_lag_blocks: int = Field(
+        default=5,
+        ge=0,
+        description="Blocks that a provider may be behind the others before it is reported.",
+    )
+    confirmations: int = Field(
+        default=3,
+        ge=0,
+        description="Blocks below the lowest head at which the newest comparison is made. "
+        "Above, forks are normal.",
+    )
+    old_blocks: int = Field(
+        default=2,
+        ge=0,
+        le=100,
+        description="Old blocks, drawn at random, that each round compares.",
+    )
+    finality_blocks: int = Field(
+        default=64,
+        ge=0,
+        description="Blocks below the head that count as final where a node does not know "
+        "what is final.",
+    )
+    header_hash: bool = Field(
+        default=True,
+        description="Whether each header must hash to its block's hash. Off for chains whose "
+        "headers have other fields than Ethereum's.",
+    )
+    roots: bool | None = Field(
+        default=None,
+        description="Whether receipts and transactions must make the header's roots. Null: "
+        "on Ethereum and its test networks.",
+    )
 
 
 # What a provider can be found to do without others beside it.

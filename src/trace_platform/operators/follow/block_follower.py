@@ -40,31 +40,87 @@ _KEYS = {
 
 
 class Config(OperatorConfig):
-    chain_id: int = Field(ge=1, le=2**63 - 1)
-    rpc_pool: str = Field(min_length=1)
-    # Of a table that is empty; one that is not goes on after its last block.
-    start_block: BlockNumber | Literal["latest"] = "latest"
-    poll_seconds: float = Field(default=0.15, ge=0.01, le=60)
-    # Blocks per JSON-RPC batch, and batches under way, while it catches up.
-    batch_blocks: int = Field(default=50, ge=1, le=1_000)
-    in_flight: int = Field(default=2, ge=1, le=32)
-    timeout_s: float = Field(default=20.0, gt=0)
-    # As for cryo_ingest.
-    header_hash: bool | None = None
-    roots: bool | None = None
-    # Hashes that are kept: a fork within them is found exactly.
-    hash_window: int = Field(default=8_192, ge=2, le=1_000_000)
-    # How often a fork has to be seen again before anything is rewritten.
-    confirmations: int = Field(default=2, ge=1, le=100)
-    # Nothing could be written for so long because a fork is not confirmed: an alert.
-    fork_alert_seconds: float = Field(default=60.0, ge=0)
-    # It did not get on for so long, whatever the node does: an alert.
-    stuck_alert_seconds: float = Field(default=60.0, ge=0)
-    # A deeper reorg is an alert. None: what the node says is finalized.
-    finality_depth: int | None = Field(default=None, ge=1)
-    # Events wait until so many blocks are new, or the first of them for so long.
-    emit_every_blocks: int = Field(default=1, ge=1, le=1_000_000)
-    emit_max_seconds: float = Field(default=10.0, gt=0, le=86_400)
+    chain_id: int = Field(
+        ge=1,
+        le=2**63 - 1,
+        description="Id of the chain, checked against the node before anything else.",
+    )
+    rpc_pool: str = Field(min_length=1, description="Name of the RPC pool whose nodes are asked.")
+    start_block: BlockNumber | Literal["latest"] = Field(
+        default="latest",
+        description="First block of a table that is empty: its number, or `latest` for the "
+        "chain's head. A table that has rows is continued after its last block.",
+    )
+    poll_seconds: float = Field(
+        default=0.15,
+        ge=0.01,
+        le=60,
+        description="Seconds from one question for a new block to the next.",
+    )
+    batch_blocks: int = Field(
+        default=50, ge=1, le=1_000, description="Blocks per JSON-RPC batch while it catches up."
+    )
+    in_flight: int = Field(
+        default=2,
+        ge=1,
+        le=32,
+        description="JSON-RPC batches under way at once while it catches up.",
+    )
+    timeout_s: float = Field(default=20.0, gt=0, description="Seconds that a node may be silent.")
+    header_hash: bool | None = Field(
+        default=None,
+        description="Whether each header must hash to its block's hash. Null: on Ethereum "
+        "and its test networks.",
+    )
+    roots: bool | None = Field(
+        default=None,
+        description="Whether receipts and transactions must make the header's roots. Null: "
+        "on Ethereum and its test networks.",
+    )
+    hash_window: int = Field(
+        default=8_192,
+        ge=2,
+        le=1_000_000,
+        description="Hashes of the newest blocks that are kept. A fork within them is found "
+        "exactly.",
+    )
+    confirmations: int = Field(
+        default=2,
+        ge=1,
+        le=100,
+        description="Times that a fork has to be seen again before anything is rewritten.",
+    )
+    fork_alert_seconds: float = Field(
+        default=60.0,
+        ge=0,
+        description="Seconds without a written block, because of a fork that is not "
+        "confirmed, after which there is an alert.",
+    )
+    stuck_alert_seconds: float = Field(
+        default=60.0,
+        ge=0,
+        description="Seconds without progress, whatever the node does, after which there is "
+        "an alert.",
+    )
+    finality_depth: int | None = Field(
+        default=None,
+        ge=1,
+        description="Depth in blocks beyond which a reorg is an alert. Null: the depth of "
+        "the block that the node calls finalized.",
+    )
+    emit_every_blocks: int = Field(
+        default=1,
+        ge=1,
+        le=1_000_000,
+        description="New blocks after which the outputs' readers are told.",
+    )
+    emit_max_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        le=86_400,
+        description="Seconds after the first new block at which readers are told, however "
+        "few blocks there are.",
+    )
 
     def columns(self) -> list[list[ManifestColumn]]:
         return [manifest_columns(TABLES[table]) for table in DEFAULT_TABLES]

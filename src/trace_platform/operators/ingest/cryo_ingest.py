@@ -49,23 +49,58 @@ _MAX_PARTS = 9_999
 
 
 class Config(OperatorConfig):
-    chain_id: int = Field(ge=1, le=2**63 - 1)
-    rpc_pool: str = Field(min_length=1)
-    # Blocks per JSON-RPC batch; a node that finds an answer too large is asked for less.
-    batch_blocks: int = Field(default=50, ge=1, le=1_000)
-    # Batches that one Spark task has under way: more hides a slow network.
-    in_flight: int = Field(default=2, ge=1, le=32)
-    # At most so many files per table, and Spark tasks per range.
-    max_partitions: int = Field(default=64, ge=1, le=10_000)
-    timeout_s: float = Field(default=60.0, gt=0)
-    # What to write: an output each, in this order.
-    tables: tuple[Table, ...] = Field(default=DEFAULT_TABLES, min_length=1)
-    # Headers must hash to their hash; transactions and receipts must make the header's roots. None:
-    # on Ethereum and its test networks.
-    header_hash: bool | None = None
-    roots: bool | None = None
-    # A larger range becomes tasks of so many blocks; null: one task, however large.
-    max_blocks_per_task: int | None = Field(default=50_000, ge=1)
+    chain_id: int = Field(
+        ge=1,
+        le=2**63 - 1,
+        description="Id of the chain, checked against the node before anything else.",
+    )
+    rpc_pool: str = Field(min_length=1, description="Name of the RPC pool whose nodes are asked.")
+    batch_blocks: int = Field(
+        default=50,
+        ge=1,
+        le=1_000,
+        description="Blocks per JSON-RPC batch. A node that finds an answer too large is "
+        "asked for fewer.",
+    )
+    in_flight: int = Field(
+        default=2,
+        ge=1,
+        le=32,
+        description="JSON-RPC batches that one Spark task has under way. More of them hide a "
+        "slow network.",
+    )
+    max_partitions: int = Field(
+        default=64,
+        ge=1,
+        le=10_000,
+        description="Spark tasks for a range, and files per table, at most.",
+    )
+    timeout_s: float = Field(
+        default=60.0,
+        gt=0,
+        description="Seconds that a node may be silent; a whole answer may take five times that.",
+    )
+    tables: tuple[Table, ...] = Field(
+        default=DEFAULT_TABLES,
+        min_length=1,
+        description="Tables to write, an output each, in this order.",
+    )
+    header_hash: bool | None = Field(
+        default=None,
+        description="Whether each header must hash to its block's hash. Null: on Ethereum "
+        "and its test networks.",
+    )
+    roots: bool | None = Field(
+        default=None,
+        description="Whether receipts and transactions must make the header's roots. Null: "
+        "on Ethereum and its test networks.",
+    )
+    max_blocks_per_task: int | None = Field(
+        default=50_000,
+        ge=1,
+        description="Blocks of one task at most: a larger range becomes several tasks, cut "
+        "at multiples of it. Null: one task, however large.",
+    )
 
     @field_validator("tables")
     @classmethod

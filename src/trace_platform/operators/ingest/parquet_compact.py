@@ -35,17 +35,41 @@ if TYPE_CHECKING:
 
 
 class Config(OperatorConfig):
-    target_file_mb: int = Field(default=parquet_output.FILE_MB, ge=1, le=4_096)
-    # Of these the columns that a table has; by default block, transaction and log.
-    sort: list[str] | None = None
+    target_file_mb: int = Field(
+        default=parquet_output.FILE_MB,
+        ge=1,
+        le=4_096,
+        description="About how large a file becomes, in MB.",
+    )
+    sort: list[str] | None = Field(
+        default=None,
+        description="Columns by which rows are sorted, of which each table takes those that "
+        "it has. Null: block, transaction and log.",
+    )
     # Rows that an earlier task committed leave the table: never those of this one, whose commit
     # is still to come.
-    delete_from_hot: bool = False
-    # So many of the newest blocks stay in the table all the same.
-    keep_blocks: int = Field(default=0, ge=0, le=2**62)
-    # Where blocks are read again whose files are wrong.
-    rpc_pool: str | None = Field(default=None, min_length=1)
-    chain_id: int | None = Field(default=None, ge=1, le=2**63 - 1)
+    delete_from_hot: bool = Field(
+        default=False,
+        description="Whether rows that an earlier task committed are deleted from the hot table.",
+    )
+    keep_blocks: int = Field(
+        default=0,
+        ge=0,
+        le=2**62,
+        description="Newest blocks that stay in the hot table all the same.",
+    )
+    rpc_pool: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Name of the RPC pool from which blocks are read again whose files are "
+        "wrong; goes with `chain_id`.",
+    )
+    chain_id: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**63 - 1,
+        description="Id of the chain of that pool; goes with `rpc_pool`.",
+    )
 
     @model_validator(mode="after")
     def _both(self) -> Config:

@@ -18,7 +18,9 @@ MAX_EVENTS = 100_000
 
 
 class Config(OperatorConfig):
-    chunk_blocks: int = Field(ge=1)
+    chunk_blocks: int = Field(
+        ge=1, description="Blocks per chunk. Chunks are cut at multiples of it."
+    )
 
 
 class RangeSplitter:

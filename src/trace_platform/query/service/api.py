@@ -15,7 +15,7 @@ import structlog
 from fastapi import FastAPI, Path, Query, Request, Response
 
 from trace_platform.domain.errors import Unauthenticated
-from trace_platform.drivers import problem, secret_schemes
+from trace_platform.drivers import openapi, problem
 from trace_platform.drivers.authenticate import (
     CALLER,
     OPEN,
@@ -24,11 +24,14 @@ from trace_platform.drivers.authenticate import (
     capability,
     guard_routes,
 )
+from trace_platform.drivers.openapi import documented, documented_figures
+from trace_platform.drivers.secret_schemes import Secret
 from trace_platform.drivers.task_token import TokenVerifier
 from trace_platform.query.service import metrics
 from trace_platform.query.service.callers import Allowance, Caller, FindUser
 from trace_platform.query.service.service import QueryService
 from trace_platform.query.service.spool import Spool
+from trace_platform.wire.control import Alive
 from trace_platform.wire.query import (
     DATASETS_HEADER,
     ELAPSED_HEADER,
@@ -52,8 +55,15 @@ log = structlog.get_logger()
 
 _CLIENT_WENT_AWAY = 499
 _SWEEP_EVERY_S = 60.0
+_PARQUET = "application/vnd.apache.parquet"
 _MEDIA = {"arrow": "application/vnd.apache.arrow.stream", "csv": "text/csv; charset=utf-8"}
 _READ_BYTES = 1 << 20
+
+OfQuery = Annotated[
+    UUID, Path(description="Id of the query, as the answer or the request says it.")
+]
+OfAnswer = Annotated[UUID, Path(description="Id of the answer, as its `next` or `link` says it.")]
+PageNumber = Annotated[int, Path(description="Number of the page, from 1.")]
 
 
 def create_app(
@@ -76,7 +86,7 @@ def create_app(
 
     app = FastAPI(title="Trace query", docs_url=None, redoc_url=None, lifespan=lifespan)
     problem.install(app)
-    secret_schemes.install(app)
+    openapi.install(app)
     guard_routes(app)
 
     async def find_caller(request: Request) -> Caller:
@@ -100,11 +110,22 @@ def create_app(
     user = Guard(check=find_caller, opened_by="user")
     task = Guard(check=read_token, opened_by="task")
 
-    @app.get("/healthz", dependencies=[OPEN])
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
+    @app.get(
+        "/healthz",
+        summary="Whether it answers",
+        dependencies=[OPEN],
+        **documented("services", None),
+    )
+    async def healthz() -> Alive:
+        return Alive()
 
-    @app.get("/metrics", dependencies=[user], response_class=Response)
+    @app.get(
+        "/metrics",
+        summary="Figures for Prometheus",
+        dependencies=[user],
+        response_class=Response,
+        **documented_figures(),
+    )
     async def figures() -> Response:
         return Response(service.metrics.exposition(), media_type=metrics.CONTENT_TYPE)
 
@@ -117,73 +138,140 @@ def create_app(
 
 
 def _queries(app: FastAPI, service: QueryService, user: Guard, task: Guard) -> None:
-    described: dict[int | str, dict[str, Any]] = {
-        200: {
-            "model": QueryResponse | QueryExport,
-            "content": {media: {} for media in _MEDIA.values()},
-        }
-    }
-
-    @app.post("/v1/query", dependencies=[user], responses=described)
+    @app.post(
+        "/v1/query",
+        summary="Run a query",
+        dependencies=[user],
+        **_answering("queries", "user"),
+    )
     async def query(body: QueryRequest, request: Request, caller: Caller = CALLER) -> Response:
+        """JSON in pages; CSV or Arrow as the answer's body; Parquet as a link to a file."""
         return await _while_wanted(request, _answer(service, caller, body))
 
-    @app.post("/v1/task/query", dependencies=[task], responses=described)
+    @app.post(
+        "/v1/task/query",
+        summary="Run a query over what an attempt reads",
+        dependencies=[task],
+        **_answering("queries of tasks", "task"),
+    )
     async def task_query(body: QueryRequest, request: Request, caller: Caller = CALLER) -> Response:
+        """JSON in pages; CSV, Arrow or Parquet as the answer's body."""
         return await _while_wanted(request, _answer(service, caller, body))
 
-    @app.get("/v1/query", dependencies=[user])
+    @app.get(
+        "/v1/query",
+        summary="The caller's queries that run",
+        dependencies=[user],
+        **documented("queries", "user"),
+    )
     async def running(caller: Caller = CALLER) -> RunningQueries:
         return service.running.of(caller.name)
 
-    @app.delete("/v1/query/{query_id}", dependencies=[user], status_code=204)
-    async def cancel(query_id: UUID, caller: Caller = CALLER) -> None:
+    @app.delete(
+        "/v1/query/{query_id}",
+        summary="Stop a query",
+        dependencies=[user],
+        status_code=204,
+        **documented("queries", "user", 404),
+    )
+    async def cancel(query_id: OfQuery, caller: Caller = CALLER) -> None:
         service.running.cancel(query_id, caller.name)
 
-    @app.delete("/v1/task/query/{query_id}", dependencies=[task], status_code=204)
-    async def task_cancel(query_id: UUID, caller: Caller = CALLER) -> None:
+    @app.delete(
+        "/v1/task/query/{query_id}",
+        summary="Stop a query of an attempt",
+        dependencies=[task],
+        status_code=204,
+        **documented("queries of tasks", "task", 404),
+    )
+    async def task_cancel(query_id: OfQuery, caller: Caller = CALLER) -> None:
         service.running.cancel(query_id, caller.name)
 
-    @app.get("/v1/queries", dependencies=[user])
+    @app.get(
+        "/v1/queries",
+        summary="The queries that the caller has asked",
+        dependencies=[user],
+        **documented("queries", "user"),
+    )
     async def history(
         caller: Caller = CALLER,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+        limit: Annotated[
+            int, Query(ge=1, le=1000, description="At most this many, the newest first.")
+        ] = 100,
     ) -> QueryHistory:
         return await service.sources.dispatcher.history(caller.name, limit)
 
 
+def _answering(tag: str, who: Secret) -> dict[str, Any]:
+    described = documented(tag, who, 404, 409, 413, 429)
+    described["responses"][200] = {
+        "model": QueryResponse | QueryExport,
+        "content": {media: {} for media in _MEDIA.values()},
+    }
+    return described
+
+
 def _results(app: FastAPI, service: QueryService, path: str, who: Guard) -> None:
+    described = documented("queries", "user", 404)
+    if who.opened_by == "task":
+        described = documented("queries of tasks", "task", 404)
+    described["responses"][200] = {"model": QueryPage}
+
     @app.get(
         path + "/{answer_id}/pages/{number}",
+        summary="A page of a query's answer",
         dependencies=[who],
-        responses={200: {"model": QueryPage}},
+        **described,
     )
-    async def page(answer_id: UUID, number: int, caller: Caller = CALLER) -> Response:
+    async def page(answer_id: OfAnswer, number: PageNumber, caller: Caller = CALLER) -> Response:
         spool = service.pages.find(caller.keeper, answer_id, number)
         return _page(service, caller, {}, answer_id, spool, number)
 
 
 def _exports(app: FastAPI, service: QueryService, user: Guard) -> None:
-    @app.get("/v1/exports/{answer_id}", dependencies=[user])
-    async def export(answer_id: UUID, caller: Caller = CALLER) -> Response:
+    described = documented("queries", "user", 404)
+    described["responses"][200] = {"description": "The file.", "content": {_PARQUET: {}}}
+
+    @app.get(
+        "/v1/exports/{answer_id}",
+        summary="The Parquet file of a query's answer",
+        dependencies=[user],
+        response_class=Response,
+        **described,
+    )
+    async def export(answer_id: OfAnswer, caller: Caller = CALLER) -> Response:
         stream, size = await asyncio.to_thread(service.exports.open, caller.keeper, answer_id)
         headers = {"Content-Disposition": f'attachment; filename="{answer_id}.parquet"'}
         parts = iter(lambda: stream.read(_READ_BYTES), b"")
-        media = "application/vnd.apache.parquet"
-        return service.answering.answer(caller, parts, size, media, headers, stream.close)
+        return service.answering.answer(caller, parts, size, _PARQUET, headers, stream.close)
 
 
 def _datasets(app: FastAPI, service: QueryService, user: Guard) -> None:
-    @app.get("/v1/datasets", dependencies=[user])
+    @app.get(
+        "/v1/datasets",
+        summary="The datasets that can be queried",
+        dependencies=[user],
+        **documented("datasets", "user"),
+    )
     async def datasets() -> DatasetList:
         return await service.sources.dispatcher.datasets()
 
-    @app.get("/v1/datasets/{name}", dependencies=[user])
+    @app.get(
+        "/v1/datasets/{name}",
+        summary="All of a dataset on one page",
+        dependencies=[user],
+        **documented("datasets", "user", 404),
+    )
     async def dataset(
-        name: Annotated[str, Path(pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,511}$")],
+        name: Annotated[
+            str,
+            Path(
+                pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,511}$",
+                description="A published name, DAG.JOB or DAG.JOB.OUTPUT.",
+            ),
+        ],
     ) -> DatasetPage:
-        """Its columns, generations, partitions, where it comes from, whether it is up to date. By
-        its published name, or as DAG.JOB or DAG.JOB.OUTPUT."""
+        """Its columns, generations, partitions, where it comes from, whether it is up to date."""
         return await service.sources.dispatcher.dataset(name)
 
 
@@ -271,7 +359,7 @@ def _whole(
     moments = [f"{each.name}@{each.at.isoformat()}" for each in facts.datasets if each.at]
     if moments:
         headers[MOMENTS_HEADER] = ",".join(moments)
-    media = _MEDIA.get(body.format, "application/vnd.apache.parquet")
+    media = _MEDIA.get(body.format, _PARQUET)
     return service.answering.answer(caller, spool.read(), spool.size, media, headers, spool.close)
 
 

@@ -1,4 +1,4 @@
-"""How the API describes itself: whose secret each route wants, and how it says that it failed."""
+"""How a service describes its API: whose secret opens a route, and how it says that it failed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ _WORDS = {
     401: "The secret is missing or wrong (unauthenticated).",
     403: "The secret is right, but not for this (forbidden).",
     404: "There is no such thing (not_found, unknown_dataset).",
-    409: "The state does not allow it (conflict, stale_fence, job_on_hold, partition_overlap).",
+    409: "The state does not allow it (conflict, stale_fence, job_on_hold, partition_overlap, "
+    "generation_purged, past_forgotten, query_canceled).",
     413: "The body is too large (bad_input).",
     422: "The request is not valid (bad_input, invalid_...); `facts.errors` names the fields.",
+    429: "There is no room now (too_many_queries); `Retry-After` says when to ask again.",
     500: "A defect (internal_error); the service's log has more.",
     503: "Trying again may help (unavailable).",
 }
@@ -33,6 +35,14 @@ def documented(tag: str, who: Secret | None, *statuses: int) -> dict[str, Any]:
         "responses": {s: _problem(s) for s in sorted({*refusals, *statuses, *_ALWAYS})},
         "openapi_extra": {},
     }
+
+
+def documented_figures() -> dict[str, Any]:
+    """The same of `/metrics`, which answers in Prometheus' words."""
+    described = documented("services", "user")
+    text = {"text/plain": {"schema": {"type": "string"}}}
+    described["responses"][200] = {"description": "Prometheus' text format.", "content": text}
+    return described
 
 
 def install(app: FastAPI) -> None:

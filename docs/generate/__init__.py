@@ -1,0 +1,1 @@
+"""Writes docs/reference/ from what the code says of itself: one module for each page."""

@@ -1,0 +1,15 @@
+"""`python -m docs.generate`, or `make docs`."""
+
+from __future__ import annotations
+
+from docs.generate.pages import FOLDER, pages
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()
