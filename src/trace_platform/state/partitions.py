@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.freshness import Key, Partition, Read
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.state.task_rows import HeldTask
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.task import OutputCommit
 
@@ -68,7 +69,7 @@ async def replace(
     tx: Tx,
     output: OutputCommit,
     manifest: Manifest,
-    task: Row,
+    task: HeldTask,
     made_of: Sequence[Read],
     gone: Sequence[str],
     moment: datetime,
@@ -96,10 +97,10 @@ async def replace(
         row_count=manifest.rows,
         byte_count=manifest.bytes,
         schema_hash=manifest.schema_hash,
-        task_id=task["id"],
-        attempt=task["attempt"],
+        task_id=task.id,
+        attempt=task.attempt,
         made_of=Jsonb([read.stored() for read in made_of]),
-        knows=Jsonb(task["knows"]),
+        knows=Jsonb(task.knows),
         moment=moment,
     )
     return Committed(made, replaces=bool(replaced))

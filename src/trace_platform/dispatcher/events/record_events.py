@@ -15,9 +15,9 @@ from trace_platform.dispatcher.tasks.trust import Trusts
 from trace_platform.domain.errors import Forbidden
 from trace_platform.domain.fence import Fence
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import datasets, events, invalidations, tasks
 from trace_platform.state.partitions import Committed
+from trace_platform.state.task_rows import HeldTask
 from trace_platform.wire.task import DatasetEvent, EventsRequest, Invalidation
 
 Generation = tuple[UUID, UUID]
@@ -46,33 +46,33 @@ async def record_events(
         if request.events:
             accepted += await events.record(tx, event_rows(task, request.events, {}))
         # What gave way can never become current: nobody reads it, and nobody makes it anew.
-        if request.invalidations and not task["superseded"]:
+        if request.invalidations and not task.superseded:
             rows = attempt_rows(task, request.invalidations, trusts)
             accepted += await invalidations.record(tx, rows)
     if request.invalidations:
-        rewrote(task["dag_name"], task["job_name"], request.invalidations)
+        rewrote(task.dag_name, task.job_name, request.invalidations)
     return accepted
 
 
-def refuse_superseded(task: Row, fence: Fence) -> None:
+def refuse_superseded(task: HeldTask, fence: Fence) -> None:
     """Raise StaleFence for an attempt whose version gave way. A source has no inputs; what it still
     says goes to its own generation, which nobody reads."""
-    if task["superseded"] and task["inputs"]:
+    if task.superseded and task.inputs:
         raise tasks.stale(fence)
 
 
 def event_rows(
-    task: Row, given: list[DatasetEvent], committed: Mapping[tuple[Generation, str], Committed]
+    task: HeldTask, given: list[DatasetEvent], committed: Mapping[tuple[Generation, str], Committed]
 ) -> list[dict[str, Any]]:
     """Events as they are stored; those of a partition just committed name its materialisation."""
     allowed = pinned_generations(task) if given else set()
     producer = {
-        "org_id": str(task["org_id"]),
-        "task_id": str(task["id"]),
-        "attempt": task["attempt"],
+        "org_id": str(task.org_id),
+        "task_id": str(task.id),
+        "attempt": task.attempt,
         # What follows from a task that is less urgent than its job is no more urgent than it.
-        "priority": task["priority"] if task["priority"] > task["job_priority"] else None,
-        "repeat": str(task["id"]) if _does_again(task) else None,
+        "priority": task.priority if task.priority > task.job_priority else None,
+        "repeat": str(task.id) if _does_again(task) else None,
     }
     rows = []
     for event in given:
@@ -85,15 +85,15 @@ def event_rows(
     return rows
 
 
-def _does_again(task: Row) -> bool:
+def _does_again(task: HeldTask) -> bool:
     """Whether what the task passes on may have been passed on before, as it was then."""
     return (
-        task["backfill_id"] is not None
+        task.backfill_id is not None
         or does_again(task)
-        or any(given.get("replaces") for given in task["inputs"])
+        or any(given.get("replaces") for given in task.inputs)
     )
 
 
-def pinned_generations(task: Row) -> set[Generation]:
+def pinned_generations(task: HeldTask) -> set[Generation]:
     """The dataset generations that this attempt was given to write."""
-    return {(UUID(o["dataset_uuid"]), UUID(o["dataset_version"])) for o in task["outputs"]}
+    return {(UUID(o["dataset_uuid"]), UUID(o["dataset_version"])) for o in task.outputs}

@@ -14,6 +14,7 @@ from trace_platform.domain.errors import BadInput, Conflict, Forbidden
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import dags, invalidations, locks, scopes
+from trace_platform.state.task_rows import HeldTask
 from trace_platform.wire.invalidation import InvalidateRequest, InvalidateResponse
 from trace_platform.wire.task import Invalidation, InvalidScope
 
@@ -103,13 +104,15 @@ async def producer_inputs(tx: Tx, invalid: Row) -> list[Row]:
     return await scopes.overlapping(tx, generation_id, span)
 
 
-def attempt_rows(task: Row, given: Sequence[Invalidation], trusts: Trusts) -> list[dict[str, Any]]:
+def attempt_rows(
+    task: HeldTask, given: Sequence[Invalidation], trusts: Trusts
+) -> list[dict[str, Any]]:
     """What an attempt reports, as it is recorded. Raise Forbidden for what it neither writes nor
     reads, and for an operator that is not trusted: other jobs run again for it."""
     if given:
         refuse_untrusted(task, trusts, "say that data is invalid")
-    written = _generations(task["outputs"]) if given else set()
-    read = _generations(task["inputs"]) if given else set()
+    written = _generations(task.outputs) if given else set()
+    read = _generations(task.inputs) if given else set()
     rows = []
     for each in given:
         generation = (str(each.dataset_uuid), str(each.dataset_version))
@@ -121,20 +124,20 @@ def attempt_rows(task: Row, given: Sequence[Invalidation], trusts: Trusts) -> li
     return rows
 
 
-def attempt_row(task: Row, invalid: Invalidation, *, remade: bool) -> dict[str, Any]:
+def attempt_row(task: HeldTask, invalid: Invalidation, *, remade: bool) -> dict[str, Any]:
     """Reported twice by one attempt, it is one; with an id of its own also by several."""
     scope = scope_row(invalid)
     part = f"{scope['scope']}/{scope['partition_key']}/{scope['start']}-{scope['end']}"
-    once = invalid.request_id or f"{task['attempt']}/{part}"
-    said = f"{task['id']}/{once}/{invalid.dataset_version}"
+    once = invalid.request_id or f"{task.attempt}/{part}"
+    said = f"{task.id}/{once}/{invalid.dataset_version}"
     return scope | {
         "id": str(uuid5(_NAMESPACE, said)),
-        "org_id": str(task["org_id"]),
+        "org_id": str(task.org_id),
         "dataset_uuid": str(invalid.dataset_uuid),
         "dataset_version": str(invalid.dataset_version),
         "remade": remade,
-        "task_id": str(task["id"]),
-        "attempt": task["attempt"],
+        "task_id": str(task.id),
+        "attempt": task.attempt,
     }
 
 

@@ -16,31 +16,32 @@ import structlog
 
 from trace_platform.dispatcher.redo.invalidate import attempt_row
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import invalidations
+from trace_platform.state.task_rows import HeldTask
 from trace_platform.wire.task import Invalidation, OutputCommit
 
 log = structlog.get_logger()
 
 
-async def process_invalidations(tx: Tx, completed: Iterable[Row]) -> None:
+async def process_invalidations(tx: Tx, completed: Iterable[HeldTask]) -> None:
     """Of tasks that complete in this transaction, behind their fences."""
-    done = [task["id"] for task in completed if does_again(task)]
+    done = [task.id for task in completed if does_again(task)]
     if done:
         await invalidations.close_tasks(tx, done)
 
 
-def does_again(task: Row) -> bool:
-    return any(given.get("invalidation") is not None for given in task["inputs"])
+def does_again(task: HeldTask) -> bool:
+    return any(given.get("invalidation") is not None for given in task.inputs)
 
 
-def cascade_rows(task: Row, tables: Sequence[OutputCommit]) -> Iterator[dict[str, Any]]:
+def cascade_rows(task: HeldTask, tables: Sequence[OutputCommit]) -> Iterator[dict[str, Any]]:
     """What a task that replaced a part of a table thereby says of it. Files need none: their new
     materialisation is an event; the cursor of a table is where it was. What is appended replaces
     nothing, and of an input that is all of a dataset nobody knows which part it was."""
-    if task["update_strategy"] == "append":
+    if task.update_strategy == "append":
         return
-    for given in task["inputs"]:
+    for given in task.inputs:
         again = given.get("invalidation") is not None or given.get("replaces")
         if not again or given.get("partition_key") is None:
             continue

@@ -32,8 +32,9 @@ from trace_platform.domain.errors import (
 )
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import events, invalidations, locks, tasks
+from trace_platform.state.task_rows import HeldTask, Outcome
 from trace_platform.state.tasks import Ending
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.task import CompleteRequest, CompleteResponse, DatasetEvent, OutputCommit
@@ -144,7 +145,7 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
         return errors | await _repeated_or_stale(tx, lost)
 
 
-def _as_wanted(task: Row, request: CompleteRequest) -> CompleteRequest:
+def _as_wanted(task: HeldTask, request: CompleteRequest) -> CompleteRequest:
     """The end of the attempt, as far as anybody wants it.
 
     What a version that gave way still reports commits nothing: it can never become current. An
@@ -153,12 +154,12 @@ def _as_wanted(task: Row, request: CompleteRequest) -> CompleteRequest:
     overtaken did nothing wrong: another attempt reads what is current.
     """
     nothing: dict[str, Any] = {"events": [], "outputs": [], "invalidations": [], "split": []}
-    if task["superseded"]:
+    if task.superseded:
         ended = {"status": "Canceled", "error_code": SUPERSEDED}
         return request.model_copy(update=nothing | ended)
-    if request.split and task["cancel_requested_at"] is not None:
+    if request.split and task.cancel_requested_at is not None:
         return request.model_copy(update=nothing | {"status": "Canceled", "error_code": CANCELED})
-    wanted = task["cancel_requested_at"] is None and task["drain_requested_at"] is not None
+    wanted = task.cancel_requested_at is None and task.drain_requested_at is not None
     if request.status == "Canceled" and wanted:
         again = {"status": "Failed", "interrupted": True, "retryable": True}
         return request.model_copy(update=nothing | again)
@@ -167,9 +168,9 @@ def _as_wanted(task: Row, request: CompleteRequest) -> CompleteRequest:
     return request
 
 
-def _holds(held: dict[UUID, Row], request: CompleteRequest) -> bool:
+def _holds(held: dict[UUID, HeldTask], request: CompleteRequest) -> bool:
     task = held.get(request.task_id)
-    return task is not None and task["lease_token"] == request.lease_token
+    return task is not None and task.lease_token == request.lease_token
 
 
 async def _write_ends(tx: Tx, requests: Sequence[CompleteRequest], retry_base_s: float) -> None:
@@ -181,8 +182,8 @@ async def _write_ends(tx: Tx, requests: Sequence[CompleteRequest], retry_base_s:
         await tasks.fail(tx, failed, retry_base_s, MAX_OUTAGE_S)
 
 
-async def _make_room(tx: Tx, ended: Sequence[Row]) -> None:
-    limited = [task for task in ended if task["max_concurrency"] is not None]
+async def _make_room(tx: Tx, ended: Sequence[HeldTask]) -> None:
+    limited = {task.id: task.job_id for task in ended if task.max_concurrency is not None}
     if limited:
         await tasks.announce_next(tx, limited)
 
@@ -197,14 +198,14 @@ async def _repeated_or_stale(tx: Tx, requests: Sequence[CompleteRequest]) -> Err
     }
 
 
-def _is_answer(ended: Row | None, request: CompleteRequest) -> bool:
+def _is_answer(ended: Outcome | None, request: CompleteRequest) -> bool:
     """Whether the attempt ended by this very report: one that was superseded, or to be canceled
     before it was split, as Canceled."""
     if ended is None:
         return False
     code = CANCELED if request.split else SUPERSEDED
-    canceled = ended["outcome"] == "Canceled" and ended["error_code"] in (code, SUPERSEDED)
-    return bool(ended["outcome"] == request.status or canceled)
+    canceled = ended.outcome == "Canceled" and ended.error_code in (code, SUPERSEDED)
+    return bool(ended.outcome == request.status or canceled)
 
 
 async def _commit_alone(me: Completing, request: CompleteRequest) -> None:
@@ -220,7 +221,7 @@ async def _commit_alone(me: Completing, request: CompleteRequest) -> None:
 async def _commit_held(me: Completing, request: CompleteRequest) -> None:
     async with me.state.transaction() as tx:
         task = await tasks.hold_fence(tx, request.fence)
-    if task["superseded"]:
+    if task.superseded:
         (error,) = (await _end(me, [request])).values()
         if error is not None:
             raise error
@@ -233,7 +234,7 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
         # committed, so that a deploy sees what was made of those that it replaces.
         await locks.share_routing(tx)
         task = await tasks.hold_fence(tx, request.fence)
-        if task["superseded"]:
+        if task.superseded:
             await _write_ends(tx, [_as_wanted(task, request)], me.retry_base_s)
             return
         await _write_ends(tx, [request], me.retry_base_s)
@@ -252,7 +253,7 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
         await _make_room(tx, [task])
 
 
-async def _verify(me: Completing, task: Row, outputs: Sequence[OutputCommit]) -> Verified:
+async def _verify(me: Completing, task: HeldTask, outputs: Sequence[OutputCommit]) -> Verified:
     verified: Verified = []
     for output in outputs:
         if is_table(output):

@@ -59,10 +59,10 @@ async def _reason(tx: Tx, left: Unfinished) -> str:
     task = await tasks.get(tx, left.failed_task_id)
     more = f" (and {left.failed - 1} more)" if left.failed > 1 else ""
     error = f"task {left.failed_task_id} of it failed{more}"
-    if task is None or task["error_code"] is None:
+    if task is None or task.error_code is None:
         return error
-    said = (task["error_message"] or "").partition("\n")[0]
-    return f"{error}: [{task['error_code']}] {said[:500]}"
+    said = (task.error_message or "").partition("\n")[0]
+    return f"{error}: [{task.error_code}] {said[:500]}"
 
 
 async def give_up(tx: Tx, deploy: Row, status: Ended, error: str) -> None:
