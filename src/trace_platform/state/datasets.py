@@ -10,6 +10,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.state.events import NewEvent
 from trace_platform.wire.delivery import DELIVERY_COLUMNS
 from trace_platform.wire.manifest import Manifest, ManifestColumn, schema_hash
 from trace_platform.wire.merge_columns import incompatible, merge_columns
@@ -252,11 +253,9 @@ async def files_of_inputs(tx: Tx, inputs: Sequence[dict[str, Any]]) -> list[list
     return files
 
 
-async def lost_events(tx: Tx, limit: int) -> list[dict[str, Any]]:
-    """Events that should be on record for current partitions and are not, as `events.record`
-    takes them."""
-    rows = await _sql.lost_events(tx, limit=limit)
-    return [{k: str(v) if isinstance(v, UUID) else v for k, v in row.items()} for row in rows]
+async def lost_events(tx: Tx, limit: int) -> list[NewEvent]:
+    """Events that should be on record for current partitions and are not."""
+    return [NewEvent(**row) for row in await _sql.lost_events(tx, limit=limit)]
 
 
 async def published(tx: Tx, org_id: UUID, dag_name: str | None = None) -> list[Row]:

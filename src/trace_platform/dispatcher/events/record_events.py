@@ -4,7 +4,6 @@ go."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 from uuid import UUID
 
 from trace_platform.dispatcher.commits.refuse_unfit import refuse_unfit_tables
@@ -16,6 +15,7 @@ from trace_platform.domain.errors import Forbidden
 from trace_platform.domain.fence import Fence
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.state import datasets, events, invalidations, tasks
+from trace_platform.state.events import NewEvent
 from trace_platform.state.partitions import Committed
 from trace_platform.state.task_rows import HeldTask
 from trace_platform.wire.task import DatasetEvent, EventsRequest, Invalidation
@@ -44,7 +44,7 @@ async def record_events(
             check_table(task, table, trusts)
             await datasets.advance_cursor(tx, table)
         if request.events:
-            accepted += await events.record(tx, event_rows(task, request.events, {}))
+            accepted += await events.record(tx, new_events(task, request.events, {}))
         # What gave way can never become current: nobody reads it, and nobody makes it anew.
         if request.invalidations and not task.superseded:
             rows = attempt_rows(task, request.invalidations, trusts)
@@ -61,28 +61,38 @@ def refuse_superseded(task: HeldTask, fence: Fence) -> None:
         raise tasks.stale(fence)
 
 
-def event_rows(
+def new_events(
     task: HeldTask, given: list[DatasetEvent], committed: Mapping[tuple[Generation, str], Committed]
-) -> list[dict[str, Any]]:
-    """Events as they are stored; those of a partition just committed name its materialisation."""
+) -> list[NewEvent]:
+    """Events as they are recorded; those of a partition just committed name its materialisation."""
     allowed = pinned_generations(task) if given else set()
-    producer = {
-        "org_id": str(task.org_id),
-        "task_id": str(task.id),
-        "attempt": task.attempt,
-        # What follows from a task that is less urgent than its job is no more urgent than it.
-        "priority": task.priority if task.priority > task.job_priority else None,
-        "repeat": str(task.id) if _does_again(task) else None,
-    }
-    rows = []
+    # What follows from a task that is less urgent than its job is no more urgent than it.
+    priority = task.priority if task.priority > task.job_priority else None
+    repeat = task.id if _does_again(task) else None
+    found = []
     for event in given:
         generation = (event.dataset_uuid, event.dataset_version)
         if generation not in allowed:
             raise Forbidden(f"dataset {event.dataset_uuid} is not an output of this attempt")
         made = committed.get((generation, event.partition_key or ""))
-        facts = {"materialisation": str(made.id), "replaces": made.replaces} if made else {}
-        rows.append(event.model_dump(mode="json") | producer | facts)
-    return rows
+        found.append(
+            NewEvent(
+                org_id=task.org_id,
+                dataset_uuid=event.dataset_uuid,
+                dataset_version=event.dataset_version,
+                cursor=event.cursor,
+                partition_key=event.partition_key,
+                start=event.start,
+                end=event.end,
+                materialisation=made.id if made else None,
+                task_id=task.id,
+                attempt=task.attempt,
+                priority=priority,
+                repeat=repeat,
+                replaces=made.replaces if made else None,
+            )
+        )
+    return found
 
 
 def _does_again(task: HeldTask) -> bool:

@@ -20,6 +20,7 @@ from trace_platform.domain.merge_ranges import merge_ranges
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import events, invalidations, locks, scopes
+from trace_platform.state.events import NewEvent
 
 log = structlog.get_logger()
 
@@ -96,17 +97,17 @@ async def _have_read_again(tx: Tx, lead: Row, span: BlockRange | None) -> None:
         await invalidations.link(tx, lead["id"], [task["id"]])
 
 
-def _event(lead: Row, span: BlockRange | None) -> dict[str, Any]:
-    return {
-        "org_id": str(lead["org_id"]),
-        "dataset_uuid": str(lead["dataset_uuid"]),
-        "dataset_version": str(lead["dataset_version"]),
-        "partition_key": span.key if span else lead["partition_key"],
-        "start": span.start if span else None,
-        "end": span.end if span else None,
-        "priority": lead["priority"],
-        "invalidation": str(lead["id"]),
-    }
+def _event(lead: Row, span: BlockRange | None) -> NewEvent:
+    return NewEvent(
+        org_id=lead["org_id"],
+        dataset_uuid=lead["dataset_uuid"],
+        dataset_version=lead["dataset_version"],
+        partition_key=span.key if span else lead["partition_key"],
+        start=span.start if span else None,
+        end=span.end if span else None,
+        priority=lead["priority"],
+        invalidation=lead["id"],
+    )
 
 
 async def _have_made_anew(tx: Tx, lead: Row) -> None:

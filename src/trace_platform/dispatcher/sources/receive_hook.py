@@ -27,6 +27,7 @@ from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import datasets, events, locks, sources
+from trace_platform.state.events import NewEvent
 
 log = structlog.get_logger()
 
@@ -186,12 +187,12 @@ async def _commit(
         )
         if partition_id is None:
             return False
-        event = {
-            "org_id": str(me.org_id),
-            "dataset_uuid": str(hook["dataset_uuid"]),
-            "dataset_version": str(hook["dataset_version"]),
-            "partition_key": key,
-            "materialisation": str(partition_id),
-        }
+        event = NewEvent(
+            org_id=me.org_id,
+            dataset_uuid=hook["dataset_uuid"],
+            dataset_version=hook["dataset_version"],
+            partition_key=key,
+            materialisation=partition_id,
+        )
         await events.record(tx, [event])
         return True

@@ -6,7 +6,6 @@ The cursor of a tick is its time in seconds since 1970. A tick that comes twice 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from trace_platform.dispatcher.sources.refuse_held import refuse_held
@@ -15,6 +14,7 @@ from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import datasets, events, locks, sources
+from trace_platform.state.events import NewEvent
 from trace_platform.wire.sources import TickRequest
 
 
@@ -58,13 +58,13 @@ async def _record(tx: Tx, org_id: UUID, job: Row, ticks: list[datetime]) -> int:
     if not ticks:
         return 0
     outputs = await datasets.outputs_of_job(tx, org_id, job["dag_name"], job["name"])
-    given: list[dict[str, Any]] = [
-        {
-            "org_id": str(org_id),
-            "dataset_uuid": str(output["dataset_uuid"]),
-            "dataset_version": str(output["dataset_version"]),
-            "cursor": int(tick.timestamp()),
-        }
+    given = [
+        NewEvent(
+            org_id=org_id,
+            dataset_uuid=output["dataset_uuid"],
+            dataset_version=output["dataset_version"],
+            cursor=int(tick.timestamp()),
+        )
         for tick in ticks
         for output in outputs
         if output["output_index"] < len(job["outputs"])

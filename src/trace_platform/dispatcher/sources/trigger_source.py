@@ -10,6 +10,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import BadInput
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.state import datasets, events, locks
+from trace_platform.state.events import NewEvent
 from trace_platform.wire.control import TriggerRequest
 
 
@@ -33,12 +34,12 @@ async def trigger_source(
         outputs = await datasets.outputs_of_job(tx, org_id, dag_name, job_name)
         if request.output >= len(outputs):
             raise BadInput(f"job '{job_name}' has {len(outputs)} outputs, not {request.output + 1}")
-        event = {
-            "org_id": str(org_id),
-            "dataset_uuid": str(outputs[request.output]["dataset_uuid"]),
-            "dataset_version": str(outputs[request.output]["dataset_version"]),
-            "partition_key": span.key,
-            "start": span.start,
-            "end": span.end,
-        }
+        event = NewEvent(
+            org_id=org_id,
+            dataset_uuid=outputs[request.output]["dataset_uuid"],
+            dataset_version=outputs[request.output]["dataset_version"],
+            partition_key=span.key,
+            start=span.start,
+            end=span.end,
+        )
         return await events.record(tx, [event])

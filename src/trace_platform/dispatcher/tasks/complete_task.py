@@ -18,7 +18,7 @@ import structlog
 from trace_platform.dispatcher.commits.commit_outputs import Commits, Verified, commit_outputs
 from trace_platform.dispatcher.commits.refuse_unfinished import refuse_unfinished
 from trace_platform.dispatcher.commits.verify_output import check_table, is_table, verify_output
-from trace_platform.dispatcher.events.record_events import event_rows
+from trace_platform.dispatcher.events.record_events import new_events
 from trace_platform.dispatcher.redo.invalidate import attempt_rows
 from trace_platform.dispatcher.redo.process_invalidations import cascade_rows, process_invalidations
 from trace_platform.dispatcher.tasks.split_task import check_split, split_task
@@ -34,6 +34,7 @@ from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import events, invalidations, locks, tasks
+from trace_platform.state.events import NewEvent
 from trace_platform.state.task_rows import HeldTask, Outcome
 from trace_platform.state.tasks import Ending
 from trace_platform.wire.manifest import Manifest
@@ -109,7 +110,7 @@ async def _end_together(me: Completing, requests: Sequence[CompleteRequest]) -> 
 
 async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
     errors: Errors = {}
-    rows: list[dict[str, Any]] = []
+    new: list[NewEvent] = []
     invalid: list[dict[str, Any]] = []
     async with me.state.transaction() as tx:
         held = await tasks.hold_fences(tx, [request.fence for request in requests])
@@ -124,15 +125,15 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
                 elif request.status == "Completed":
                     await refuse_unfinished(tx, held[request.task_id])
                 said = attempt_rows(held[request.task_id], request.invalidations, me.trusts)
-                rows += event_rows(held[request.task_id], request.events, {})
+                new += new_events(held[request.task_id], request.events, {})
                 invalid += said
                 owned.append(request)
                 errors[request.fence] = None
             except TraceError as error:
                 errors[request.fence] = error
         await _write_ends(tx, owned, me.retry_base_s)
-        if rows:
-            await events.record(tx, rows)
+        if new:
+            await events.record(tx, new)
         if invalid:
             await invalidations.record(tx, invalid)
         completed = [request for request in owned if request.status == "Completed"]
@@ -241,7 +242,7 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
         committed = await commit_outputs(tx, task, verified)
         await refuse_unfinished(tx, task)
         given = [*request.events, *_events_of(verified, committed)]
-        await events.record(tx, event_rows(task, given, committed))
+        await events.record(tx, new_events(task, given, committed))
         tables = [output for output, manifest in verified if manifest is None]
         invalid = [
             *attempt_rows(task, request.invalidations, me.trusts),

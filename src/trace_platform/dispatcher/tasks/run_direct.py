@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import structlog
 from pydantic import ValidationError
 
 from trace_platform.dispatcher.events.publish_outbox import HIDE_S
-from trace_platform.dispatcher.events.record_events import event_rows
+from trace_platform.dispatcher.events.record_events import new_events
 from trace_platform.dispatcher.freshness.pin_inputs import pin_inputs
 from trace_platform.dispatcher.operators import registry
 from trace_platform.dispatcher.operators.contract import EventOperator, News, Woken
@@ -29,8 +28,10 @@ from trace_platform.domain.errors import (
 from trace_platform.domain.masking import mask_text
 from trace_platform.domain.runtimes import Runtime, Runtimes
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import events, outbox, reads, tasks
+from trace_platform.state.events import NewEvent
+from trace_platform.state.outbox import Owed
 from trace_platform.state.task_rows import ClaimedTask, HeldTask
 from trace_platform.state.tasks import Ending
 from trace_platform.wire.task import JobRef, TaskInput
@@ -70,14 +71,14 @@ async def run_direct(me: Direct, limit: int = 500) -> int:
     return len(rows)
 
 
-def _by_runtime(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = defaultdict(list)
+def _by_runtime(rows: Sequence[Owed]) -> dict[str, list[Owed]]:
+    found: dict[str, list[Owed]] = defaultdict(list)
     for row in rows:
-        found[row["payload"]["runtime"]].append(row)
+        found[row.payload["runtime"]].append(row)
     return found
 
 
-async def _deal_with(me: Direct, name: str, rows: Sequence[Row]) -> None:
+async def _deal_with(me: Direct, name: str, rows: Sequence[Owed]) -> None:
     try:
         runtime = _runtime(me, name)
     except InvalidConfig as error:
@@ -104,7 +105,7 @@ def _runtime(me: Direct, name: str) -> Runtime:
     return runtime
 
 
-async def _call(me: Direct, runtime: Runtime, rows: Sequence[Row]) -> None:
+async def _call(me: Direct, runtime: Runtime, rows: Sequence[Owed]) -> None:
     try:
         await me.calls.call_due(runtime)
         # Settled after the claims, which have leases: a crash here repeats a look, loses nothing.
@@ -179,7 +180,7 @@ async def _run(tx: Tx, claimed: Sequence[ClaimedTask]) -> int:
     ours = sorted((task for task in claimed if task.id in held), key=lambda task: task.id)
     superseded = [task for task in ours if held[task.id].superseded]
     owned = [task for task in ours if not held[task.id].superseded]
-    emitted = [row for task in owned for row in await _emitted(tx, task, held[task.id])]
+    emitted = [event for task in owned for event in await _emitted(tx, task, held[task.id])]
     if emitted:
         await events.record(tx, emitted)
     await tasks.finish(
@@ -193,12 +194,12 @@ async def _run(tx: Tx, claimed: Sequence[ClaimedTask]) -> int:
     return len(owned)
 
 
-async def _emitted(tx: Tx, task: ClaimedTask, held: HeldTask) -> list[dict[str, Any]]:
+async def _emitted(tx: Tx, task: ClaimedTask, held: HeldTask) -> list[NewEvent]:
     operator = registry.load(task.operator)
     emitted = list(await operator().run(tx, _woken(task, operator)))
     return [
-        row | {"repeat": str(event.repeat)} if isinstance(event, News) else row
-        for event, row in zip(emitted, event_rows(held, emitted, {}), strict=True)
+        replace(new, repeat=event.repeat) if isinstance(event, News) else new
+        for event, new in zip(emitted, new_events(held, emitted, {}), strict=True)
     ]
 
 
@@ -232,11 +233,11 @@ def _named(error: Exception) -> TraceError:
     return OperatorCrashed(f"{type(error).__name__}: {said}")
 
 
-async def _settle(me: Direct, rows: Sequence[Row]) -> None:
+async def _settle(me: Direct, rows: Sequence[Owed]) -> None:
     async with me.state.statement() as tx:
-        await outbox.settle(tx, [row["id"] for row in rows])
+        await outbox.settle(tx, [row.id for row in rows])
 
 
-async def _postpone(me: Direct, rows: Sequence[Row], seconds: float) -> None:
+async def _postpone(me: Direct, rows: Sequence[Owed], seconds: float) -> None:
     async with me.state.statement() as tx:
-        await outbox.postpone(tx, [row["id"] for row in rows], seconds)
+        await outbox.postpone(tx, [row.id for row in rows], seconds)
