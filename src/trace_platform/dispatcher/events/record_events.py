@@ -8,7 +8,7 @@ from uuid import UUID
 
 from trace_platform.dispatcher.commits.refuse_unfit import refuse_unfit_tables
 from trace_platform.dispatcher.commits.verify_output import check_table
-from trace_platform.dispatcher.redo.invalidate import attempt_rows
+from trace_platform.dispatcher.redo.invalidate import new_invalidations
 from trace_platform.dispatcher.redo.process_invalidations import does_again
 from trace_platform.dispatcher.tasks.trust import Trusts
 from trace_platform.domain.errors import Forbidden
@@ -47,7 +47,7 @@ async def record_events(
             accepted += await events.record(tx, new_events(task, request.events, {}))
         # What gave way can never become current: nobody reads it, and nobody makes it anew.
         if request.invalidations and not task.superseded:
-            rows = attempt_rows(task, request.invalidations, trusts)
+            rows = new_invalidations(task, request.invalidations, trusts)
             accepted += await invalidations.record(tx, rows)
     if request.invalidations:
         rewrote(task.dag_name, task.job_name, request.invalidations)

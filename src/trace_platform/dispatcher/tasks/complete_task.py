@@ -19,8 +19,8 @@ from trace_platform.dispatcher.commits.commit_outputs import Commits, Verified, 
 from trace_platform.dispatcher.commits.refuse_unfinished import refuse_unfinished
 from trace_platform.dispatcher.commits.verify_output import check_table, is_table, verify_output
 from trace_platform.dispatcher.events.record_events import new_events
-from trace_platform.dispatcher.redo.invalidate import attempt_rows
-from trace_platform.dispatcher.redo.process_invalidations import cascade_rows, process_invalidations
+from trace_platform.dispatcher.redo.invalidate import new_invalidations
+from trace_platform.dispatcher.redo.process_invalidations import cascaded, process_invalidations
 from trace_platform.dispatcher.tasks.split_task import check_split, split_task
 from trace_platform.dispatcher.tasks.trust import Trusts, nobody
 from trace_platform.domain.errors import (
@@ -35,6 +35,7 @@ from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import events, invalidations, locks, tasks
 from trace_platform.state.events import NewEvent
+from trace_platform.state.invalidations import NewInvalidation
 from trace_platform.state.task_rows import HeldTask, Outcome
 from trace_platform.state.tasks import Ending
 from trace_platform.wire.manifest import Manifest
@@ -111,7 +112,7 @@ async def _end_together(me: Completing, requests: Sequence[CompleteRequest]) -> 
 async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
     errors: Errors = {}
     new: list[NewEvent] = []
-    invalid: list[dict[str, Any]] = []
+    invalid: list[NewInvalidation] = []
     async with me.state.transaction() as tx:
         held = await tasks.hold_fences(tx, [request.fence for request in requests])
         owned = []
@@ -124,7 +125,7 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
                     check_split(held[request.task_id], request.split)
                 elif request.status == "Completed":
                     await refuse_unfinished(tx, held[request.task_id])
-                said = attempt_rows(held[request.task_id], request.invalidations, me.trusts)
+                said = new_invalidations(held[request.task_id], request.invalidations, me.trusts)
                 new += new_events(held[request.task_id], request.events, {})
                 invalid += said
                 owned.append(request)
@@ -245,8 +246,8 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
         await events.record(tx, new_events(task, given, committed))
         tables = [output for output, manifest in verified if manifest is None]
         invalid = [
-            *attempt_rows(task, request.invalidations, me.trusts),
-            *cascade_rows(task, tables),
+            *new_invalidations(task, request.invalidations, me.trusts),
+            *cascaded(task, tables),
         ]
         if invalid:
             await invalidations.record(tx, invalid)
