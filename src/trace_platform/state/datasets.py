@@ -10,6 +10,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.state.dags import Publish
 from trace_platform.state.events import NewEvent
 from trace_platform.wire.delivery import DELIVERY_COLUMNS
 from trace_platform.wire.manifest import Manifest, ManifestColumn, schema_hash
@@ -32,17 +33,19 @@ async def outputs_of_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> 
     return rows
 
 
-async def publish_as(tx: Tx, org_id: UUID, dag_name: str, published: Sequence[Row]) -> None:
-    """These names, and no others, are what the DAG publishes: rows of `dags.publishes`."""
+async def publish_as(tx: Tx, org_id: UUID, dag_name: str, published: Sequence[Publish]) -> None:
+    """These names, and no others, are what the DAG publishes."""
     await _sql.unpublish(
         tx,
         org_id=org_id,
         dag_name=dag_name,
-        names=[row["name"] for row in published],
-        uuids=[row["dataset_uuid"] for row in published],
+        names=[each.name for each in published],
+        uuids=[each.dataset_uuid for each in published],
     )
-    for row in published:
-        await _sql.publish(tx, **row)
+    for each in published:
+        await _sql.publish(
+            tx, name=each.name, dataset_uuid=each.dataset_uuid, metadata=each.metadata
+        )
 
 
 async def point_at(tx: Tx, generation_ids: Sequence[UUID]) -> dict[UUID, UUID]:

@@ -12,6 +12,7 @@ from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import dags, datasets, overview, tasks
+from trace_platform.state.dags import ActiveJob
 from trace_platform.state.task_rows import TaskCount
 from trace_platform.wire.control import (
     DagStatus,
@@ -55,15 +56,15 @@ async def dag_status(
         oldest_open=min(
             (each.oldest_open for each in counts if each.oldest_open is not None), default=None
         ),
-        jobs=[_job_status(job, by_job[job["name"]]) for job in jobs],
+        jobs=[_job_status(job, by_job[job.name]) for job in jobs],
         datasets=[DatasetStatus(**{f: row[f] for f in DatasetStatus.model_fields}) for row in held],
     )
 
 
-def _job_status(job: Row, counts: list[TaskCount]) -> JobStatus:
+def _job_status(job: ActiveJob, counts: list[TaskCount]) -> JobStatus:
     return JobStatus(
-        name=job["name"],
-        operator=job["operator"],
+        name=job.name,
+        operator=job.operator,
         counts={each.status: each.tasks for each in counts},
     )
 

@@ -60,7 +60,7 @@ async def invalidate(
             dataset_uuid=dataset["uuid"],
             dataset_version=dataset["current_version"],
             # What several jobs write nobody makes anew.
-            remade=job is None or job["activation"] == "source",
+            remade=job is None or job.activation == "source",
         )
         new = await invalidations.record(tx, [given])
         recorded = await invalidations.get(tx, given.id)

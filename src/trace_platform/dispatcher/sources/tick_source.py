@@ -12,8 +12,9 @@ from trace_platform.dispatcher.sources.refuse_held import refuse_held
 from trace_platform.dispatcher.versions.find_job import find_job
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import datasets, events, locks, sources
+from trace_platform.state.dags import ActiveJob
 from trace_platform.state.events import NewEvent
 from trace_platform.wire.sources import TickRequest
 
@@ -25,7 +26,7 @@ async def tick_source(state: Database, org_id: UUID, request: TickRequest) -> in
     async with state.transaction() as tx:
         await locks.share_routing(tx)
         job = await find_job(tx, *name)
-        if (job["source"] or {}).get("kind") != "cron":
+        if (job.source or {}).get("kind") != "cron":
             raise BadInput(f"{request.dag_name}.{request.job_name} is no cron source")
         await refuse_held(tx, *name)
         known = await sources.hold_ticks(tx, *name)
@@ -54,10 +55,10 @@ def _until(request: TickRequest, now: datetime) -> datetime | None:
     return latest
 
 
-async def _record(tx: Tx, org_id: UUID, job: Row, ticks: list[datetime]) -> int:
+async def _record(tx: Tx, org_id: UUID, job: ActiveJob, ticks: list[datetime]) -> int:
     if not ticks:
         return 0
-    outputs = await datasets.outputs_of_job(tx, org_id, job["dag_name"], job["name"])
+    outputs = await datasets.outputs_of_job(tx, org_id, job.dag_name, job.name)
     given = [
         NewEvent(
             org_id=org_id,
@@ -67,6 +68,6 @@ async def _record(tx: Tx, org_id: UUID, job: Row, ticks: list[datetime]) -> int:
         )
         for tick in ticks
         for output in outputs
-        if output["output_index"] < len(job["outputs"])
+        if output["output_index"] < len(job.outputs)
     ]
     return await events.record(tx, given)

@@ -23,11 +23,12 @@ async def trigger_source(
         # What is current stays so until this is on record.
         await locks.share_routing(tx)
         job = await find_job(tx, org_id, dag_name, job_name)
-        if job["activation"] != "source":
+        if job.activation != "source":
             raise BadInput(f"job '{job_name}' is not a source", hint="trigger a source job")
-        if job["source"]["kind"] != "manual":
+        kind = (job.source or {}).get("kind")
+        if kind != "manual":
             raise BadInput(
-                f"job '{job_name}' is a source of kind {job['source']['kind']}: it emits by itself",
+                f"job '{job_name}' is a source of kind {kind}: it emits by itself",
                 hint=f"emit an event in its place: trace events emit {dag_name}.{job_name}",
             )
         await refuse_held(tx, org_id, dag_name, job_name)
