@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 from trace_platform.domain.freshness import Given, Read
 from trace_platform.drivers.postgres.queries import Tx, load_queries
 from trace_platform.state import datasets
+from trace_platform.state.datasets import InputFiles
 from trace_platform.state.task_rows import ClaimedTask, DefinedTask, TaskRow
 
 _sql = load_queries(__file__)
@@ -46,15 +47,6 @@ class TableInput:
     table_start: int | None
     cold_uuid: UUID | None
     cold_version: UUID | None
-
-
-@dataclass(frozen=True, slots=True)
-class InputFiles:
-    """Files of the place with this number."""
-
-    n: int
-    location: str
-    files: list[dict[str, Any]]
 
 
 async def wakes(tx: Tx, generation_ids: Sequence[UUID]) -> dict[UUID, dict[int, Given]]:

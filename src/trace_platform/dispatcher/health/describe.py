@@ -57,7 +57,7 @@ async def dag_status(
             (each.oldest_open for each in counts if each.oldest_open is not None), default=None
         ),
         jobs=[_job_status(job, by_job[job.name]) for job in jobs],
-        datasets=[DatasetStatus(**{f: row[f] for f in DatasetStatus.model_fields}) for row in held],
+        datasets=[DatasetStatus.model_validate(dataset, from_attributes=True) for dataset in held],
     )
 
 

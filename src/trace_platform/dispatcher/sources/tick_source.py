@@ -35,9 +35,9 @@ async def tick_source(state: Database, org_id: UUID, request: TickRequest) -> in
                 f"the schedule of {request.dag_name}.{request.job_name} has not begun",
                 hint="try again in a second",
             )
-        until = _until(request, known["now"])
+        until = _until(request, known.now)
         # What was done with before the schedule changed, or by another scheduler, is not due.
-        ticks = sorted({tick for tick in request.ticks if tick > known["last_tick"]})
+        ticks = sorted({tick for tick in request.ticks if tick > known.last_tick})
         accepted = await _record(tx, org_id, job, ticks)
         if until is not None:
             await sources.move_ticks(tx, *name, until)
@@ -62,12 +62,12 @@ async def _record(tx: Tx, org_id: UUID, job: ActiveJob, ticks: list[datetime]) -
     given = [
         NewEvent(
             org_id=org_id,
-            dataset_uuid=output["dataset_uuid"],
-            dataset_version=output["dataset_version"],
+            dataset_uuid=output.dataset_uuid,
+            dataset_version=output.dataset_version,
             cursor=int(tick.timestamp()),
         )
         for tick in ticks
         for output in outputs
-        if output["output_index"] < len(job.outputs)
+        if output.output_index < len(job.outputs)
     ]
     return await events.record(tx, given)

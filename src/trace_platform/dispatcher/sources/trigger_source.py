@@ -37,8 +37,8 @@ async def trigger_source(
             raise BadInput(f"job '{job_name}' has {len(outputs)} outputs, not {request.output + 1}")
         event = NewEvent(
             org_id=org_id,
-            dataset_uuid=outputs[request.output]["dataset_uuid"],
-            dataset_version=outputs[request.output]["dataset_version"],
+            dataset_uuid=outputs[request.output].dataset_uuid,
+            dataset_version=outputs[request.output].dataset_version,
             partition_key=span.key,
             start=span.start,
             end=span.end,

@@ -245,7 +245,7 @@ async def _add_edges(
             name = edge.source.dataset
             found = await datasets.find_published(tx, org_id, name)
             assert found is not None, "refuse_names has looked"
-            dataset_uuid = found["uuid"]
+            dataset_uuid = found.uuid
         await dags.add_edge(tx, job_id, index, dataset_uuid, name, edge.where, trigger=edge.trigger)
 
 
@@ -254,8 +254,8 @@ async def _refuse_read_names(tx: Tx, org_id: UUID, dag: Dag) -> None:
     gone = names.keys() - dag.publish.keys()
     readers = await datasets.readers_by_name(tx, org_id, dag.name, sorted(gone))
     if readers:
-        said = ", ".join(f"{r['dag_name']}.{r['job_name']}" for r in readers)
-        name = readers[0]["dataset_name"]
+        said = ", ".join(f"{r.dag_name}.{r.job_name}" for r in readers)
+        name = readers[0].dataset_name
         raise DatasetInUse(
             f"the dataset '{name}' would not be published any more, and it is read by {said}",
             hint="change what reads it first, or go on publishing it under this name",

@@ -72,10 +72,8 @@ async def _readers(
     dataset."""
     found = [Reader(**asdict(each)) for each in await plans.readers(tx, org_id, dag_name, built)]
     moved = [each.dataset for each in change.publishes if each.action == "moved"]
-    for row in await datasets.readers_by_name(tx, org_id, dag_name, moved):
-        reader = Reader(
-            dag_name=row["dag_name"], job_name=row["job_name"], dataset=row["dataset_name"]
-        )
+    for each in await datasets.readers_by_name(tx, org_id, dag_name, moved):
+        reader = Reader(dag_name=each.dag_name, job_name=each.job_name, dataset=each.dataset_name)
         if reader not in found:
             found.append(reader)
     return found

@@ -35,4 +35,4 @@ async def _producer(tx: Tx, org_id: UUID, dag: Dag, edge: InputEdge) -> tuple[st
     if isinstance(edge.source, JobOutputRef):
         return dag.name, edge.source.job
     found = await datasets.find_published(tx, org_id, edge.source.dataset)
-    return (found["dag_name"], found["job_name"]) if found else None
+    return (found.dag_name, found.job_name) if found else None

@@ -75,7 +75,7 @@ async def plan_rollback(
         to_version=target,
         unpublishes=gone,
         readers=[
-            Reader(dag_name=r["dag_name"], job_name=r["job_name"], dataset=r["dataset_name"])
+            Reader(dag_name=r.dag_name, job_name=r.job_name, dataset=r.dataset_name)
             for r in readers
         ],
     )
@@ -165,8 +165,8 @@ async def _servable(
     taken = await datasets.names_taken(tx, org_id, dag_name, published)
     if taken:
         raise DatasetInUse(
-            f"the dataset '{taken[0]['name']}' of version {target} is published by the DAG "
-            f"'{taken[0]['dag_name']}' by now",
+            f"the dataset '{taken[0].name}' of version {target} is published by the DAG "
+            f"'{taken[0].dag_name}' by now",
             hint="let that one publish under another name first",
         )
     unbuilt = [name for name, job in jobs.items() if job.built_at is None]
