@@ -90,7 +90,7 @@ async def _claim_in_turns(taken: dict[str, list[float]]) -> None:
                 taken[dsn].append(time.perf_counter() - began)
             async with side.transaction() as tx:
                 # Ended at once: what runs is counted by every claim.
-                await tx.execute(_END, (claimed["id"],))
+                await tx.execute(_END, (claimed.id,))
     for side in sides.values():
         await side.close()
 

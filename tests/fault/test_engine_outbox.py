@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.support.engine_stack import Engine, engine
 from tests.support.stack import wait_for
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import events
+from trace_platform.state.events import NewEvent
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -85,7 +87,7 @@ async def write_all(stack: Engine, dsn: str) -> int:
     async with connected(dsn, WRITERS + 1) as (oldest, *writers):
         open_rows: dict[int, int] = {}
         left = iter(range(1, ROWS))
-        await events.record(oldest, [eldest | {"cursor": 0}])
+        await events.record(oldest, [replace(eldest, cursor=0)])
 
         async def act(writer: int) -> None:
             if writer in open_rows:
@@ -93,7 +95,7 @@ async def write_all(stack: Engine, dsn: str) -> int:
                 committed.append(open_rows.pop(writer))
             elif (cursor := next(left, None)) is not None:
                 open_rows[writer] = cursor
-                await events.record(writers[writer], [rows[writer] | {"cursor": cursor}])
+                await events.record(writers[writer], [replace(rows[writer], cursor=cursor)])
 
         while len(committed) < ROWS - 1:
             await asyncio.gather(*map(act, chance.sample(range(WRITERS), AT_ONCE)))
@@ -107,15 +109,15 @@ async def write_all(stack: Engine, dsn: str) -> int:
     return sum(cursor < youngest for cursor, youngest in zip(committed, newest, strict=True))
 
 
-def events_of(stack: Engine) -> list[dict[str, str]]:
+def events_of(stack: Engine) -> list[NewEvent]:
     """By output of the source: what all its events have in common."""
     outputs = stack.sql("SELECT * FROM datasets WHERE job_name = 'source' ORDER BY output_index")
     return [
-        {
-            "org_id": str(output["org_id"]),
-            "dataset_uuid": str(output["uuid"]),
-            "dataset_version": str(output["current_version"]),
-        }
+        NewEvent(
+            org_id=output["org_id"],
+            dataset_uuid=output["uuid"],
+            dataset_version=output["current_version"],
+        )
         for output in outputs
     ]
 

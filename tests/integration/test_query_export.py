@@ -41,6 +41,7 @@ from trace_platform.operators import query_export
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.query_export import Config, QueryExport
 from trace_platform.operators.spark.session import SparkRuntime
+from trace_platform.state.task_rows import HeldTask
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.query import ROWS_HEADER, TRUNCATED_HEADER, DatasetRef, ResolvedDataset
 from trace_platform.wire.task import (
@@ -144,13 +145,30 @@ class Exporter:
         """As the Dispatcher finds it."""
         assert report.status == "Completed", report.error_message
         (output,) = report.outputs
-        task = {
-            "id": payload.task_id,
-            "org_id": payload.org_id,
-            "attempt": 1,
-            "inputs": [i.model_dump(mode="json", exclude_none=True) for i in payload.inputs],
-            "outputs": [o.model_dump(mode="json") for o in payload.outputs],
-        }
+        task = HeldTask(
+            id=payload.task_id,
+            org_id=payload.org_id,
+            job_id=uuid4(),
+            generation_id=uuid4(),
+            runtime="ecs_platform",
+            attempt=1,
+            inputs=[i.model_dump(mode="json", exclude_none=True) for i in payload.inputs],
+            outputs=[o.model_dump(mode="json") for o in payload.outputs],
+            operator=payload.operator,
+            dag_name=payload.job.dag_name,
+            job_name=payload.job.name,
+            lease_token=uuid4(),
+            priority=1,
+            knows=[],
+            superseded=False,
+            cancel_requested_at=None,
+            drain_requested_at=None,
+            backfill_id=None,
+            job_priority=1,
+            max_concurrency=None,
+            update_strategy=None,
+            takes_several=False,
+        )
         manifest = verify_output(self.store, "trace-data", task, output)
         for file in manifest.files:
             body = self.store.get(output.location + file.name)

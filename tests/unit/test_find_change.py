@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import yaml
@@ -12,8 +15,12 @@ from trace_platform.dag.check.check_dag import check_dag
 from trace_platform.dag.model.dag import Dag
 from trace_platform.dag.model.fingerprint import definition_hash, fingerprints
 from trace_platform.dispatcher.versions.find_change import Change, find_change, publish_metadata
+from trace_platform.state.dags import VersionJob
+from trace_platform.state.generations import KeptGeneration
+from trace_platform.state.plans import PublishedOutput
 
 SOURCE: dict[str, Any] = {"name": "source", "activation": "source", "source": {"kind": "manual"}}
+THEN = datetime(2026, 1, 1, tzinfo=UTC)
 DIFFERENT = "which does not change its data"
 
 
@@ -39,39 +46,42 @@ def edited(name: str, **fields: Any) -> list[dict[str, Any]]:
     return [each | fields if each["name"] == name else each for each in CHAIN]
 
 
-def rows(of: Dag) -> dict[str, Any]:
+def rows(of: Dag) -> dict[str, VersionJob]:
     """As the database has them of the active version."""
     prints = fingerprints(of)
     return {
-        each.name: {
-            "definition": of.effective(each),
-            "config_hash": definition_hash(of, each),
-            "fingerprint": prints[each.name],
-        }
+        each.name: VersionJob(
+            name=each.name,
+            job_id=uuid4(),
+            config_hash=definition_hash(of, each),
+            activation=each.activation,
+            definition=of.effective(each),
+            generation_id=uuid4(),
+            fingerprint=prints[each.name],
+            built_at=THEN,
+            purged_at=None,
+        )
         for each in of.jobs
     }
 
 
-def kept(of: Dag, *, built: bool = True) -> list[Any]:
+def kept(of: Dag, *, built: bool = True) -> list[KeptGeneration]:
     return [
-        {"job_name": name, "fingerprint": found, "built_at": "then" if built else None}
+        KeptGeneration(uuid4(), name, found, THEN if built else None, THEN)
         for name, found in fingerprints(of).items()
     ]
 
 
-def names(of: Dag) -> list[Any]:
+def names(of: Dag) -> list[PublishedOutput]:
     return [
-        {
-            "name": name,
-            "metadata": publish_metadata(of, name),
-            "job_name": each.source.job,
-            "output_index": 0,
-        }
+        PublishedOutput(name, publish_metadata(of, name), each.source.job, 0)
         for name, each in of.publish.items()
     ]
 
 
-def change(after: Dag, before: Dag | None = None, *, there: list[Any] | None = None) -> Change:
+def change(
+    after: Dag, before: Dag | None = None, *, there: list[KeptGeneration] | None = None
+) -> Change:
     was = dag() if before is None else before
     return find_change(after, rows(was), kept(was) if there is None else there, names(was))
 
@@ -205,7 +215,7 @@ def test_a_source_that_starts_from_nothing_says_so() -> None:
 
 
 def test_definitions_from_before_they_were_kept_are_changed_without_a_field() -> None:
-    old = {name: row | {"definition": {}, "fingerprint": "x"} for name, row in rows(dag()).items()}
+    old = {name: replace(row, definition={}, fingerprint="x") for name, row in rows(dag()).items()}
     found = find_change(dag(), old, [], [])
     assert said(found)["source"] == ("changed", ["its definition changed"])
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import structlog
@@ -159,13 +159,15 @@ class _Loops:
             return 0
         reaped = await self._contact.keeping(reap_leases(self._me.state))
         for attempt in reaped:
-            log.warning("lease_expired", **{name: str(value) for name, value in attempt.items()})
+            log.warning(
+                "lease_expired", **{name: str(value) for name, value in asdict(attempt).items()}
+            )
         self._me.metrics.leases_expired(len(reaped))
         return self._wake(len(reaped))
 
     async def _requeue(self) -> int:
         queued = await requeue_failed(self._me.state)
-        self._me.metrics.tasks_retried(sum(row["retried"] for row in queued))
+        self._me.metrics.tasks_retried(sum(task.retried for task in queued))
         return self._wake(len(queued))
 
     async def _relieve(self) -> int:

@@ -7,43 +7,45 @@ nothing else did: so no row that was there is ever lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
+from trace_platform.state.task_rows import ClaimedTask, DefinedTask, HeldTask, Pinned
 
 _sql = load_queries(__file__)
 
-Pinned = dict[str, Any]
 
-
-async def pin(tx: Tx, claimed: Sequence[Row]) -> None:
+async def pin(tx: Tx, claimed: Sequence[ClaimedTask]) -> list[ClaimedTask]:
     """To the outputs of tasks that start and append: what there is to add to."""
-    for task in claimed:
-        if task["append"] is not None:
-            task["outputs"] = [
-                pinned | {"append": task["append"], "base": await _current(tx, task, pinned)}
-                for pinned in task["outputs"]
-            ]
-            await _sql.set_outputs(tx, id=task["id"], outputs=Jsonb(task["outputs"]))
+    return [task if task.append is None else await _pin(tx, task) for task in claimed]
 
 
-async def is_current(tx: Tx, task: Row, pinned: Pinned) -> bool:
+async def _pin(tx: Tx, task: ClaimedTask) -> ClaimedTask:
+    outputs = [
+        pinned | {"append": task.append, "base": await _current(tx, task, pinned)}
+        for pinned in task.outputs
+    ]
+    await _sql.set_outputs(tx, id=task.id, outputs=Jsonb(outputs))
+    return replace(task, outputs=outputs)
+
+
+async def is_current(tx: Tx, task: HeldTask, pinned: Pinned) -> bool:
     """Whether what the attempt added to is still all there is. The caller holds the generation's
     lock."""
     return bool(await _current(tx, task, pinned) == pinned["base"])
 
 
-async def with_files(tx: Tx, tasks: Sequence[Row]) -> list[list[Pinned]]:
+async def with_files(tx: Tx, tasks: Sequence[DefinedTask]) -> list[list[Pinned]]:
     """By task: its outputs, those that are appended to with the files of what is there."""
-    ids = {id for task in tasks for pinned in task["outputs"] or () for id in _base(pinned)}
+    ids = {id for task in tasks for pinned in task.outputs for id in _base(pinned)}
     rows = await _sql.files_of_partitions(tx, ids=[UUID(id) for id in ids]) if ids else []
     files = {
         str(row["id"]): [row["location"] + file["name"] for file in row["files"]] for row in rows
     }
-    return [[_with_files(pinned, files) for pinned in task["outputs"] or ()] for task in tasks]
+    return [[_with_files(pinned, files) for pinned in task.outputs] for task in tasks]
 
 
 def _with_files(pinned: Pinned, files: dict[str, list[str]]) -> Pinned:
@@ -57,10 +59,10 @@ def _base(pinned: Pinned) -> list[str]:
     return base
 
 
-async def _current(tx: Tx, task: Row, pinned: Pinned) -> list[str]:
+async def _current(tx: Tx, task: ClaimedTask | HeldTask, pinned: Pinned) -> list[str]:
     """Of the output, in the range or of the keys that woke the task; all of it where that is
     neither."""
-    woken = [given for given in task["inputs"] if given.get("trigger", True)]
+    woken = [given for given in task.inputs if given.get("trigger", True)]
     ranges = [given for given in woken if "start" in given]
     keys = [given["partition_key"] for given in woken if "partition_key" in given]
     rows = await _sql.current_partitions(

@@ -1,6 +1,7 @@
 -- name: target^
 -- The deployed job, where its data lives, and whether a rebuild of it is under way.
-SELECT j.*, v.generation_id,
+SELECT j.org_id, j.dag_name, j.name, j.activation, j.source->>'kind' AS kind, j.execution_strategy,
+       v.generation_id,
        EXISTS (SELECT FROM rebuilds r WHERE r.generation_id = v.generation_id) AS rebuilt
   FROM active_dags a
   JOIN dag_version_jobs v ON v.dag_version_id = a.dag_version_id

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 
 _sql = load_queries(__file__)
 
@@ -20,6 +20,19 @@ class Arrived:
     inputs: int
 
 
+@dataclass(frozen=True, slots=True)
+class LateKey:
+    """A key that was closed too late, with the event of its first arrival and its job's config."""
+
+    key: str
+    arrived: list[int]
+    event: dict[str, Any]
+    org_id: UUID
+    dag_name: str
+    job_name: str
+    config: dict[str, Any]
+
+
 async def arrive(
     tx: Tx,
     generation_id: UUID,
@@ -30,8 +43,10 @@ async def arrive(
     timeout_s: float | None,
 ) -> Arrived | None:
     """None when the key is closed. The event and the time-out are those of the first arrival."""
-    row: Row | None = await _sql.arrive(
+    return await _sql.row(
         tx,
+        "arrive",
+        Arrived,
         generation_id=generation_id,
         job_id=job_id,
         key=key,
@@ -39,14 +54,12 @@ async def arrive(
         event=event,
         timeout_s=timeout_s,
     )
-    return Arrived(**row) if row else None
 
 
 async def complete(tx: Tx, generation_id: UUID, key: str) -> None:
     await _sql.complete(tx, generation_id=generation_id, key=key)
 
 
-async def expire(tx: Tx, limit: int) -> list[Row]:
+async def expire(tx: Tx, limit: int) -> list[LateKey]:
     """Close what is open past its time, and say what that was."""
-    rows: list[Row] = await _sql.expire(tx, limit=limit)
-    return rows
+    return await _sql.rows(tx, "expire", LateKey, limit=limit)

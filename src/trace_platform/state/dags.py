@@ -3,14 +3,117 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 
 _sql = load_queries(__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """The definition of a job, as it is stored: what the DAG's file says, with its defaults."""
+
+    name: str
+    config_hash: str
+    activation: str
+    source: dict[str, Any] | None
+    runtime: str | None
+    operator: str | None
+    execution_strategy: str | None
+    outputs: list[str]
+    config: dict[str, Any]
+    priority: int
+    max_attempts: int
+    timeout_seconds: float
+    heartbeat_timeout_seconds: float
+    max_concurrency: int | None
+    max_queue_depth: int | None
+    max_queue_age_s: float | None
+    pressure_mode: str | None
+    definition: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveJob:
+    """A job of the version that is active."""
+
+    id: UUID
+    dag_name: str
+    name: str
+    activation: str
+    source: dict[str, Any] | None
+    runtime: str | None
+    operator: str | None
+    outputs: list[str]
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class VersionJob:
+    """A job of a version: its definition, and the generation in which its data lives."""
+
+    name: str
+    job_id: UUID
+    config_hash: str
+    activation: str
+    definition: dict[str, Any]
+    generation_id: UUID
+    # None of a generation from before there were fingerprints.
+    fingerprint: str | None
+    built_at: datetime | None
+    purged_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVersion:
+    """The file of a version."""
+
+    dag_name: str
+    content_hash: str
+    yaml: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedVersion:
+    """A version as lists show it; purged: some of its data is gone."""
+
+    dag_version: UUID
+    dag_name: str
+    content_hash: str
+    created_at: datetime
+    active: bool
+    activated_at: datetime | None
+    purged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """A name that a version publishes: of which dataset, and what is said of it."""
+
+    name: str
+    dataset_uuid: UUID
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DagOverview:
+    """A DAG by its active version, or the one that is built first, or else the newest."""
+
+    dag_name: str
+    dag_version: UUID
+    active: bool
+    activated_at: datetime | None
+    job_names: list[str]
+    datasets: list[str]
+    jobs: int
+    sources: int
+    paused: int
 
 
 async def default_org(tx: Tx) -> UUID:
@@ -29,14 +132,15 @@ async def ensure_version(
     return await _sql.find_version(tx, **key), False
 
 
-async def ensure_job(tx: Tx, org_id: UUID, dag_name: str, job: dict[str, Any]) -> tuple[UUID, bool]:
+async def ensure_job(tx: Tx, org_id: UUID, dag_name: str, job: NewJob) -> tuple[UUID, bool]:
     """The row of this definition, and whether it is new."""
     found: UUID | None = await _sql.find_job(
-        tx, org_id=org_id, dag_name=dag_name, name=job["name"], config_hash=job["config_hash"]
+        tx, org_id=org_id, dag_name=dag_name, name=job.name, config_hash=job.config_hash
     )
     if found is not None:
         return found, False
-    return await _sql.insert_job(tx, org_id=org_id, dag_name=dag_name, **job), True
+    own = {field.name: getattr(job, field.name) for field in fields(job)}
+    return await _sql.insert_job(tx, org_id=org_id, dag_name=dag_name, **own), True
 
 
 async def set_jobs(tx: Tx, dag_version_id: UUID, jobs: Mapping[UUID, UUID]) -> None:
@@ -63,9 +167,8 @@ async def set_publishes(
     )
 
 
-async def publishes(tx: Tx, dag_version_id: UUID) -> list[Row]:
-    rows: list[Row] = await _sql.publishes(tx, dag_version_id=dag_version_id)
-    return rows
+async def publishes(tx: Tx, dag_version_id: UUID) -> list[Publish]:
+    return await _sql.rows(tx, "publishes", Publish, dag_version_id=dag_version_id)
 
 
 async def add_edge(
@@ -98,31 +201,31 @@ async def active_version(tx: Tx, org_id: UUID, dag_name: str) -> UUID | None:
     return version
 
 
-async def version_jobs(tx: Tx, dag_version_id: UUID | None) -> dict[str, Row]:
+async def version_jobs(tx: Tx, dag_version_id: UUID | None) -> dict[str, VersionJob]:
     """By name, each job of a version with its generation. No version has no jobs."""
-    rows = await _sql.version_jobs(tx, dag_version_id=dag_version_id)
-    return {row["name"]: row for row in rows}
+    jobs = await _sql.rows(tx, "version_jobs", VersionJob, dag_version_id=dag_version_id)
+    return {job.name: job for job in jobs}
 
 
-async def get_version(tx: Tx, org_id: UUID, version: UUID) -> Row | None:
-    row: Row | None = await _sql.get_version(tx, org_id=org_id, version=version)
-    return row
+async def get_version(tx: Tx, org_id: UUID, version: UUID) -> StoredVersion | None:
+    return await _sql.row(tx, "get_version", StoredVersion, org_id=org_id, version=version)
 
 
-async def versions(tx: Tx, org_id: UUID, dag_name: str, limit: int) -> list[Row]:
+async def versions(tx: Tx, org_id: UUID, dag_name: str, limit: int) -> list[ListedVersion]:
     """The newest first."""
-    rows: list[Row] = await _sql.versions(tx, org_id=org_id, dag_name=dag_name, limit=limit)
-    return rows
+    return await _sql.rows(
+        tx, "versions", ListedVersion, org_id=org_id, dag_name=dag_name, limit=limit
+    )
 
 
-async def active_jobs(tx: Tx, org_id: UUID, dag_name: str) -> list[Row]:
-    rows: list[Row] = await _sql.active_jobs(tx, org_id=org_id, dag_name=dag_name)
-    return rows
+async def active_jobs(tx: Tx, org_id: UUID, dag_name: str) -> list[ActiveJob]:
+    return await _sql.rows(tx, "active_jobs", ActiveJob, org_id=org_id, dag_name=dag_name)
 
 
-async def active_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> Row | None:
-    row: Row | None = await _sql.active_job(tx, org_id=org_id, dag_name=dag_name, job_name=job_name)
-    return row
+async def active_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> ActiveJob | None:
+    return await _sql.row(
+        tx, "active_job", ActiveJob, org_id=org_id, dag_name=dag_name, job_name=job_name
+    )
 
 
 async def deactivate(tx: Tx, org_id: UUID, dag_name: str) -> None:
@@ -130,10 +233,9 @@ async def deactivate(tx: Tx, org_id: UUID, dag_name: str) -> None:
     await _sql.deactivate(tx, org_id=org_id, dag_name=dag_name)
 
 
-async def overview(tx: Tx, org_id: UUID) -> list[Row]:
+async def overview(tx: Tx, org_id: UUID) -> list[DagOverview]:
     """Every DAG that ever had a version."""
-    rows: list[Row] = await _sql.overview(tx, org_id=org_id)
-    return rows
+    return await _sql.rows(tx, "overview", DagOverview, org_id=org_id)
 
 
 async def active_names(tx: Tx, org_id: UUID) -> list[str]:

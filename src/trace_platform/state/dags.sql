@@ -65,7 +65,7 @@ SELECT j.name, j.id AS job_id, j.config_hash, j.activation, j.definition, v.gene
  ORDER BY j.created_at, j.name;
 
 -- name: get_version^
-SELECT * FROM dag_versions WHERE org_id = :org_id AND id = :version;
+SELECT dag_name, content_hash, yaml FROM dag_versions WHERE org_id = :org_id AND id = :version;
 
 -- name: versions
 SELECT v.id AS dag_version, v.dag_name, v.content_hash, v.created_at,
@@ -82,7 +82,7 @@ SELECT name, dataset_uuid, metadata FROM dag_version_publishes
  WHERE dag_version_id = :dag_version_id ORDER BY dataset_uuid;
 
 -- name: active_jobs
-SELECT j.*, a.dag_version_id
+SELECT j.id, j.dag_name, j.name, j.activation, j.source, j.runtime, j.operator, j.outputs, j.priority
   FROM active_dags a
   JOIN dag_version_jobs v ON v.dag_version_id = a.dag_version_id
   JOIN jobs j ON j.id = v.job_id
@@ -90,7 +90,7 @@ SELECT j.*, a.dag_version_id
  ORDER BY j.created_at, j.name;
 
 -- name: active_job^
-SELECT j.*
+SELECT j.id, j.dag_name, j.name, j.activation, j.source, j.runtime, j.operator, j.outputs, j.priority
   FROM active_dags a
   JOIN dag_version_jobs v ON v.dag_version_id = a.dag_version_id
   JOIN jobs j ON j.id = v.job_id

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from trace_platform.domain.freshness import Given
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.state.dags import Publish
+from trace_platform.state.events import NewEvent
 from trace_platform.wire.delivery import DELIVERY_COLUMNS
 from trace_platform.wire.manifest import Manifest, ManifestColumn, schema_hash
 from trace_platform.wire.merge_columns import incompatible, merge_columns
@@ -18,30 +22,125 @@ from trace_platform.wire.task import OutputCommit
 _sql = load_queries(__file__)
 
 
+@dataclass(frozen=True, slots=True)
+class OutputVersion:
+    """An output of a job, and its version that is read."""
+
+    output_index: int
+    dataset_uuid: UUID
+    dataset_version: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class NameReader:
+    """A job that reads a dataset by its name."""
+
+    dataset_name: str
+    dag_name: str
+    job_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakenName:
+    """A name, and the DAG that publishes it or is about to."""
+
+    name: str
+    dag_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedDataset:
+    """The dataset behind a name, and the job that makes it."""
+
+    uuid: UUID
+    dag_name: str
+    job_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownColumns:
+    """The columns of a version, as far as its commits said them."""
+
+    version: UUID
+    columns: list[dict[str, Any]] | None
+    schema_hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredDataset:
+    """What a version of the DAG declares of a dataset that it publishes."""
+
+    version: UUID
+    name: str
+    schema: dict[str, Any] | None
+    storage: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InputFiles:
+    """Files of the input, or of the place, with this number."""
+
+    n: int
+    location: str
+    files: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedFiles:
+    """A partition with what its manifest promises."""
+
+    partition_key: str
+    start: int | None
+    end: int | None
+    location: str
+    files: list[dict[str, Any]]
+    rows: int
+    bytes: int
+    schema_hash: str
+    task_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedAmount:
+    """A dataset that is published, and how much of it is committed."""
+
+    name: str
+    dataset_uuid: UUID
+    dataset_version: UUID
+    dag_name: str
+    job_name: str
+    partitions: int
+    row_count: int
+    byte_count: int
+    first_block: int | None
+    last_block: int | None
+
+
 async def ids_of_dag(tx: Tx, org_id: UUID, dag_name: str) -> dict[tuple[str, int], UUID]:
     """Every output that any version of the DAG ever had."""
     rows = await _sql.ids_of_dag(tx, org_id=org_id, dag_name=dag_name)
     return {(row["job_name"], row["output_index"]): row["uuid"] for row in rows}
 
 
-async def outputs_of_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> list[Row]:
-    rows: list[Row] = await _sql.outputs_of_job(
-        tx, org_id=org_id, dag_name=dag_name, job_name=job_name
+async def outputs_of_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> list[OutputVersion]:
+    return await _sql.rows(
+        tx, "outputs_of_job", OutputVersion, org_id=org_id, dag_name=dag_name, job_name=job_name
     )
-    return rows
 
 
-async def publish_as(tx: Tx, org_id: UUID, dag_name: str, published: Sequence[Row]) -> None:
-    """These names, and no others, are what the DAG publishes: rows of `dags.publishes`."""
+async def publish_as(tx: Tx, org_id: UUID, dag_name: str, published: Sequence[Publish]) -> None:
+    """These names, and no others, are what the DAG publishes."""
     await _sql.unpublish(
         tx,
         org_id=org_id,
         dag_name=dag_name,
-        names=[row["name"] for row in published],
-        uuids=[row["dataset_uuid"] for row in published],
+        names=[each.name for each in published],
+        uuids=[each.dataset_uuid for each in published],
     )
-    for row in published:
-        await _sql.publish(tx, **row)
+    for each in published:
+        await _sql.publish(
+            tx, name=each.name, dataset_uuid=each.dataset_uuid, metadata=each.metadata
+        )
 
 
 async def point_at(tx: Tx, generation_ids: Sequence[UUID]) -> dict[UUID, UUID]:
@@ -55,12 +154,13 @@ async def current_versions(tx: Tx, dataset_uuids: Sequence[UUID]) -> dict[UUID, 
     return {row["uuid"]: row["current_version"] for row in rows}
 
 
-async def readers_by_name(tx: Tx, org_id: UUID, dag_name: str, names: Sequence[str]) -> list[Row]:
+async def readers_by_name(
+    tx: Tx, org_id: UUID, dag_name: str, names: Sequence[str]
+) -> list[NameReader]:
     """Jobs of other DAGs that read one of these names."""
-    rows: list[Row] = await _sql.readers_by_name(
-        tx, org_id=org_id, dag_name=dag_name, names=list(names)
+    return await _sql.rows(
+        tx, "readers_by_name", NameReader, org_id=org_id, dag_name=dag_name, names=list(names)
     )
-    return rows
 
 
 async def ensure_shared(tx: Tx, org_id: UUID, dag_name: str, name: str) -> UUID:
@@ -81,12 +181,11 @@ async def unpublish_all(tx: Tx, org_id: UUID, dag_name: str) -> None:
     await _sql.unshare(tx, org_id=org_id, dag_name=dag_name)
 
 
-async def names_taken(tx: Tx, org_id: UUID, dag_name: str, names: Sequence[str]) -> list[Row]:
+async def names_taken(tx: Tx, org_id: UUID, dag_name: str, names: Sequence[str]) -> list[TakenName]:
     """Of these names, one that another DAG publishes or is about to, and which DAG."""
-    rows: list[Row] = await _sql.names_taken(
-        tx, org_id=org_id, dag_name=dag_name, names=list(names)
+    return await _sql.rows(
+        tx, "names_taken", TakenName, org_id=org_id, dag_name=dag_name, names=list(names)
     )
-    return rows
 
 
 async def names_of_dag(tx: Tx, org_id: UUID, dag_name: str) -> dict[str, UUID]:
@@ -95,9 +194,8 @@ async def names_of_dag(tx: Tx, org_id: UUID, dag_name: str) -> dict[str, UUID]:
     return {row["name"]: row["uuid"] for row in rows}
 
 
-async def find_published(tx: Tx, org_id: UUID, name: str) -> Row | None:
-    row: Row | None = await _sql.find_published(tx, org_id=org_id, name=name)
-    return row
+async def find_published(tx: Tx, org_id: UUID, name: str) -> PublishedDataset | None:
+    return await _sql.row(tx, "find_published", PublishedDataset, org_id=org_id, name=name)
 
 
 async def find(tx: Tx, org_id: UUID, named: str) -> Row | None:
@@ -110,40 +208,42 @@ async def names(tx: Tx, org_id: UUID, limit: int) -> list[str]:
     return [row["name"] for row in await _sql.names(tx, org_id=org_id, limit=limit)]
 
 
-async def lock_generations(tx: Tx, versions: Sequence[UUID]) -> tuple[dict[UUID, Row], datetime]:
+async def lock_generations(
+    tx: Tx, versions: Sequence[UUID]
+) -> tuple[dict[UUID, KnownColumns], datetime]:
     """By version: the columns that are known. And the one moment of all that is committed to them
     in this transaction: later than any that was."""
-    rows = await _sql.lock_generations(tx, versions=list(versions))
+    locked = await _sql.rows(tx, "lock_generations", KnownColumns, versions=list(versions))
     moment: datetime = await _sql.moment(tx)
-    return {row["version"]: row for row in rows}, moment
+    return {each.version: each for each in locked}, moment
 
 
-async def declared(tx: Tx, versions: Sequence[UUID]) -> dict[UUID, list[Row]]:
+async def declared(tx: Tx, versions: Sequence[UUID]) -> dict[UUID, list[DeclaredDataset]]:
     """By version: under which name, and with which `schema` and `storage`, DAGs publish it."""
-    found: dict[UUID, list[Row]] = {}
-    for row in await _sql.declared(tx, versions=list(versions)):
-        found.setdefault(row["version"], []).append(row)
+    found: dict[UUID, list[DeclaredDataset]] = {}
+    for each in await _sql.rows(tx, "declared", DeclaredDataset, versions=list(versions)):
+        found.setdefault(each.version, []).append(each)
     return found
 
 
-async def widen_columns(tx: Tx, known: Row, manifest: Manifest) -> list[ManifestColumn]:
+async def widen_columns(tx: Tx, known: KnownColumns, manifest: Manifest) -> list[ManifestColumn]:
     """The generation has the columns of all its commits, which are returned; where one does not say
     them, its hash has to be the one that is known. Raise IncompatibleSchema when it cannot have
     them."""
-    columns = [ManifestColumn.model_validate(each) for each in known["columns"] or ()]
-    if known["schema_hash"] == manifest.schema_hash and (columns or not manifest.columns):
+    columns = [ManifestColumn.model_validate(each) for each in known.columns or ()]
+    if known.schema_hash == manifest.schema_hash and (columns or not manifest.columns):
         return columns
-    blind = not manifest.columns or (known["schema_hash"] is not None and not columns)
-    if blind and known["schema_hash"] not in (None, manifest.schema_hash):
+    blind = not manifest.columns or (known.schema_hash is not None and not columns)
+    if blind and known.schema_hash not in (None, manifest.schema_hash):
         raise incompatible(
             f"partition {manifest.partition_key} has another schema than what is committed, "
             "and one of them does not say its columns"
         )
     merged = merge_columns(columns, manifest.columns) if manifest.columns else columns
-    if merged != columns or known["schema_hash"] is None:
+    if merged != columns or known.schema_hash is None:
         await _sql.set_columns(
             tx,
-            dataset_version=known["version"],
+            dataset_version=known.version,
             columns=Jsonb([column.model_dump() for column in merged]) if merged else None,
             schema_hash=manifest.schema_hash,
         )
@@ -177,16 +277,17 @@ async def advance_cursor(tx: Tx, output: OutputCommit) -> None:
 
 async def partition_files(
     tx: Tx, dataset_version: UUID, after_start: int | None, after_key: str | None, limit: int
-) -> list[Row]:
+) -> list[CommittedFiles]:
     """The current partitions in order, with what their manifests promise."""
-    rows: list[Row] = await _sql.partition_files(
+    return await _sql.rows(
         tx,
+        "partition_files",
+        CommittedFiles,
         dataset_version=dataset_version,
         after_start=after_start,
         after_key=after_key,
         limit=limit,
     )
-    return rows
 
 
 async def count_partitions(tx: Tx, dataset_version: UUID) -> int:
@@ -221,7 +322,7 @@ async def commit_delivery(
     return partition_id
 
 
-async def files_of_inputs(tx: Tx, inputs: Sequence[dict[str, Any]]) -> list[list[str]]:
+async def files_of_inputs(tx: Tx, inputs: Sequence[Given]) -> list[list[str]]:
     """For each input of some tasks, the URIs of the committed files behind it: of a range all that
     lies within it now, of another partition its own."""
     files: list[list[str]] = [[] for _ in inputs]
@@ -231,34 +332,35 @@ async def files_of_inputs(tx: Tx, inputs: Sequence[dict[str, Any]]) -> list[list
         for n, given in enumerate(inputs)
         if "partition_key" in given and "start" not in given
     ]
-    rows: list[Row] = []
+    rows: list[InputFiles] = []
     if ranges:
-        rows += await _sql.files_within(
+        rows += await _sql.rows(
             tx,
+            "files_within",
+            InputFiles,
             ns=[n for n, _ in ranges],
             versions=[UUID(given["dataset_version"]) for _, given in ranges],
             starts=[given["start"] for _, given in ranges],
             ends=[given["end"] for _, given in ranges],
         )
     if keyed:
-        rows += await _sql.files_of_keys(
+        rows += await _sql.rows(
             tx,
+            "files_of_keys",
+            InputFiles,
             ns=[n for n, _ in keyed],
             versions=[UUID(given["dataset_version"]) for _, given in keyed],
             keys=[given["partition_key"] for _, given in keyed],
         )
     for row in rows:
-        files[row["n"]] += [row["location"] + file["name"] for file in row["files"]]
+        files[row.n] += [row.location + file["name"] for file in row.files]
     return files
 
 
-async def lost_events(tx: Tx, limit: int) -> list[dict[str, Any]]:
-    """Events that should be on record for current partitions and are not, as `events.record`
-    takes them."""
-    rows = await _sql.lost_events(tx, limit=limit)
-    return [{k: str(v) if isinstance(v, UUID) else v for k, v in row.items()} for row in rows]
+async def lost_events(tx: Tx, limit: int) -> list[NewEvent]:
+    """Events that should be on record for current partitions and are not."""
+    return [NewEvent(**row) for row in await _sql.lost_events(tx, limit=limit)]
 
 
-async def published(tx: Tx, org_id: UUID, dag_name: str | None = None) -> list[Row]:
-    rows: list[Row] = await _sql.published(tx, org_id=org_id, dag_name=dag_name)
-    return rows
+async def published(tx: Tx, org_id: UUID, dag_name: str | None = None) -> list[PublishedAmount]:
+    return await _sql.rows(tx, "published", PublishedAmount, org_id=org_id, dag_name=dag_name)

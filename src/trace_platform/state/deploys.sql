@@ -5,14 +5,20 @@ VALUES (:org_id, :dag_name, :kind, :from_version, :to_version, :status, :buildin
 RETURNING id;
 
 -- name: building
-SELECT * FROM deploys WHERE status = 'Building' ORDER BY id;
+SELECT id, org_id, dag_name, kind, from_version, to_version, status, building, waiting, error, started_at,
+       ended_at
+  FROM deploys WHERE status = 'Building' ORDER BY id;
 
 -- name: building_of^
-SELECT * FROM deploys WHERE org_id = :org_id AND dag_name = :dag_name AND status = 'Building';
+SELECT id, org_id, dag_name, kind, from_version, to_version, status, building, waiting, error, started_at,
+       ended_at
+  FROM deploys WHERE org_id = :org_id AND dag_name = :dag_name AND status = 'Building';
 
 -- name: hold^
 -- The row stays locked: of two that would end it, one finds it ended.
-SELECT * FROM deploys WHERE id = :id AND status = 'Building' FOR UPDATE;
+SELECT id, org_id, dag_name, kind, from_version, to_version, status, building, waiting, error, started_at,
+       ended_at
+  FROM deploys WHERE id = :id AND status = 'Building' FOR UPDATE;
 
 -- name: set_waiting!
 UPDATE deploys SET waiting = :waiting WHERE id = :id;
@@ -22,10 +28,14 @@ UPDATE deploys SET status = :status, error = :error, ended_at = clock_timestamp(
  WHERE id = :id AND status = 'Building';
 
 -- name: get^
-SELECT * FROM deploys WHERE org_id = :org_id AND id = :id;
+SELECT id, org_id, dag_name, kind, from_version, to_version, status, building, waiting, error, started_at,
+       ended_at
+  FROM deploys WHERE org_id = :org_id AND id = :id;
 
 -- name: newest^
-SELECT * FROM deploys WHERE org_id = :org_id AND dag_name = :dag_name ORDER BY id DESC LIMIT 1;
+SELECT id, org_id, dag_name, kind, from_version, to_version, status, building, waiting, error, started_at,
+       ended_at
+  FROM deploys WHERE org_id = :org_id AND dag_name = :dag_name ORDER BY id DESC LIMIT 1;
 
 -- name: before$
 -- The version that was active before this one became so, the last time.
@@ -35,7 +45,9 @@ SELECT from_version FROM deploys
  ORDER BY id DESC LIMIT 1;
 
 -- name: listing
-SELECT * FROM deploys
+SELECT id, org_id, dag_name, kind, from_version, to_version, status, building, waiting, error, started_at,
+       ended_at
+  FROM deploys
  WHERE org_id = :org_id AND (:dag_name::text IS NULL OR dag_name = :dag_name)
  ORDER BY id DESC LIMIT :limit;
 
@@ -64,4 +76,7 @@ SELECT b.name AS job,
  ORDER BY b.name;
 
 -- name: newest_of_each
-SELECT DISTINCT ON (dag_name) * FROM deploys WHERE org_id = :org_id ORDER BY dag_name, id DESC;
+SELECT DISTINCT ON (dag_name)
+       id, org_id, dag_name, kind, from_version, to_version, status, building, waiting, error, started_at,
+       ended_at
+  FROM deploys WHERE org_id = :org_id ORDER BY dag_name, id DESC;

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 
 _sql = load_queries(__file__)
 
@@ -29,6 +30,46 @@ class Unfinished:
         return not (self.tasks or self.routes or self.failed)
 
 
+@dataclass(frozen=True, slots=True)
+class EdgeElsewhere:
+    """A job of another DAG, and a job whose output it reads."""
+
+    reader_dag: str
+    reader_job: str
+    dag_name: str
+    job_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptGeneration:
+    """A generation whose data was not purged. No fingerprint: it is from before there were any."""
+
+    id: UUID
+    job_name: str
+    fingerprint: str | None
+    built_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeWithin:
+    """What a generation is made of (None: of another than those asked for), and whether that wakes
+    it."""
+
+    generation_id: UUID
+    above: UUID | None
+    trigger: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OtherReader:
+    """A job of another DAG, and what it reads."""
+
+    dag_name: str
+    job_name: str
+    dataset: str
+
+
 async def unnamed(tx: Tx, dag_version_id: UUID) -> dict[str, UUID]:
     """By job of a version: its generation, where that is from before there were fingerprints."""
     rows = await _sql.unnamed(tx, dag_version_id=dag_version_id)
@@ -39,16 +80,14 @@ async def name_generation(tx: Tx, generation_id: UUID, fingerprint: str) -> None
     await _sql.name_generation(tx, id=generation_id, fingerprint=fingerprint)
 
 
-async def edges_elsewhere(tx: Tx, org_id: UUID, dag_name: str) -> list[Row]:
+async def edges_elsewhere(tx: Tx, org_id: UUID, dag_name: str) -> list[EdgeElsewhere]:
     """Who reads whom, of all readers that are not of this DAG."""
-    rows: list[Row] = await _sql.edges_elsewhere(tx, org_id=org_id, dag_name=dag_name)
-    return rows
+    return await _sql.rows(tx, "edges_elsewhere", EdgeElsewhere, org_id=org_id, dag_name=dag_name)
 
 
-async def kept(tx: Tx, org_id: UUID, dag_name: str) -> list[Row]:
+async def kept(tx: Tx, org_id: UUID, dag_name: str) -> list[KeptGeneration]:
     """Those of a DAG whose data was not purged."""
-    rows: list[Row] = await _sql.kept(tx, org_id=org_id, dag_name=dag_name)
-    return rows
+    return await _sql.rows(tx, "kept", KeptGeneration, org_id=org_id, dag_name=dag_name)
 
 
 async def ensure(
@@ -80,10 +119,9 @@ async def subscribe(tx: Tx, org_id: UUID) -> None:
     await _sql.subscribe(tx, org_id=org_id)
 
 
-async def edges_within(tx: Tx, generation_ids: Sequence[UUID]) -> list[Row]:
+async def edges_within(tx: Tx, generation_ids: Sequence[UUID]) -> list[EdgeWithin]:
     """Which of these each of them is made of, None for any other, and whether that wakes it."""
-    rows: list[Row] = await _sql.edges_within(tx, generation_ids=list(generation_ids))
-    return rows
+    return await _sql.rows(tx, "edges_within", EdgeWithin, generation_ids=list(generation_ids))
 
 
 async def owe_missing(
@@ -147,10 +185,9 @@ async def open_tasks(tx: Tx, generation_ids: Sequence[UUID]) -> int:
     return found
 
 
-async def readers_of_dag(tx: Tx, org_id: UUID, dag_name: str) -> list[Row]:
+async def readers_of_dag(tx: Tx, org_id: UUID, dag_name: str) -> list[OtherReader]:
     """Jobs of other DAGs that read a dataset of this one."""
-    rows: list[Row] = await _sql.readers_of_dag(tx, org_id=org_id, dag_name=dag_name)
-    return rows
+    return await _sql.rows(tx, "readers_of_dag", OtherReader, org_id=org_id, dag_name=dag_name)
 
 
 async def revive_tasks(tx: Tx, generation_ids: Sequence[UUID]) -> None:
@@ -166,4 +203,6 @@ async def hand_over_tasks(tx: Tx, definitions: Mapping[UUID, UUID]) -> None:
 
 
 async def unfinished(tx: Tx, generation_ids: Sequence[UUID]) -> Unfinished:
-    return Unfinished(**await _sql.unfinished(tx, generation_ids=list(generation_ids)))
+    found = await _sql.row(tx, "unfinished", Unfinished, generation_ids=list(generation_ids))
+    assert found is not None, "it counts"
+    return found

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 
 _sql = load_queries(__file__)
 
 
-async def stopping(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class JobHold:
+    """Why a job starts no tasks from this priority on: 'user', or the consumer that is behind."""
+
+    cause: str
+    from_rank: int
+    reason: str
+    since: datetime
+
+
+async def stopping(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> list[JobHold]:
     """Those that reach the job's own priority: a hold of the low tier stops no normal job."""
-    rows: list[Row] = await _sql.stopping(tx, org_id=org_id, dag_name=dag_name, job_name=job_name)
-    return rows
+    return await _sql.rows(
+        tx, "stopping", JobHold, org_id=org_id, dag_name=dag_name, job_name=job_name
+    )
 
 
 async def pause(tx: Tx, org_id: UUID, dag_name: str, job_name: str, reason: str) -> bool:

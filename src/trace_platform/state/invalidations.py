@@ -3,21 +3,119 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
+import msgspec
 from psycopg.types.json import Jsonb
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.domain.freshness import Given
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 
 _sql = load_queries(__file__)
 
 
-async def record(tx: Tx, rows: list[dict[str, Any]]) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewInvalidation:
+    """A part of a version of a dataset that is said to be invalid, by an attempt or by hand."""
+
+    id: UUID
+    org_id: UUID
+    dataset_uuid: UUID
+    dataset_version: UUID
+    scope: str
+    partition_key: str | None
+    start: int | None
+    end: int | None
+    # Whether it is right again, and only its readers have to do their work once more.
+    remade: bool
+    reason: str
+    task_id: UUID | None = None
+    attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidPart:
+    """What of which version is invalid."""
+
+    id: UUID
+    org_id: UUID
+    dataset_uuid: UUID
+    dataset_version: UUID
+    partition_key: str | None
+    range_start: int | None
+    range_end: int | None
+    remade: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedInvalidation(InvalidPart):
+    reason: str
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DueInvalidation(InvalidPart):
+    """One that is not routed: which generation made the part, and how urgent it is (None: as its
+    job is)."""
+
+    generation_id: UUID | None
+    priority: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A generation that is given what happens to a dataset, and its job as DAG.JOB."""
+
+    generation_id: UUID
+    name: str
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTask:
+    """A task that an invalidation made and nobody started."""
+
+    id: UUID
+    generation_id: UUID
+    inputs: list[Given]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedInvalidation:
+    """An invalidation as lists show it, with the tasks that put it right."""
+
+    invalidation_id: UUID
+    dataset_uuid: UUID
+    dataset_version: UUID
+    dataset: str
+    scope: str
+    partition_key: str | None
+    start: int | None
+    end: int | None
+    remade: bool
+    reason: str
+    cause_task_id: UUID | None
+    created_at: datetime
+    routed_at: datetime | None
+    processed_at: datetime | None
+    merged_into: UUID | None
+    note: str | None
+    tasks: int
+    tasks_done: int
+    failed_task_id: UUID | None
+
+
+# What stands for several of them, the range of all, and they themselves.
+Merged = tuple[DueInvalidation, BlockRange | None, Sequence[DueInvalidation]]
+
+
+async def record(tx: Tx, new: Sequence[NewInvalidation]) -> int:
     """How many of these are new: one that was recorded under its id before changes nothing."""
-    new: int = await _sql.record(tx, rows=Jsonb(rows))
-    return new
+    made: int = await _sql.record(tx, rows=Jsonb(new, dumps=msgspec.json.encode))
+    return made
 
 
 async def follow(tx: Tx, moved: Mapping[UUID, UUID]) -> None:
@@ -25,20 +123,18 @@ async def follow(tx: Tx, moved: Mapping[UUID, UUID]) -> None:
     await _sql.follow(tx, uuids=list(moved), versions=list(moved.values()))
 
 
-async def get(tx: Tx, invalidation_id: UUID) -> Row | None:
-    row: Row | None = await _sql.get(tx, id=invalidation_id)
-    return row
+async def get(tx: Tx, invalidation_id: UUID) -> RecordedInvalidation | None:
+    return await _sql.row(tx, "get", RecordedInvalidation, id=invalidation_id)
 
 
-async def due(tx: Tx, datasets: int) -> list[Row]:
+async def due(tx: Tx, datasets: int) -> list[DueInvalidation]:
     """All that is not routed of at most so many datasets."""
-    rows: list[Row] = await _sql.due(tx, datasets=datasets)
-    return rows
+    return await _sql.rows(tx, "due", DueInvalidation, datasets=datasets)
 
 
-async def merge(tx: Tx, leads: Sequence[tuple[Row, BlockRange | None, Sequence[Row]]]) -> None:
+async def merge(tx: Tx, leads: Sequence[Merged]) -> None:
     """Each lead stands for its members, itself among them, and for all of their range."""
-    members = [(row["id"], lead["id"], span) for lead, span, rows in leads for row in rows]
+    members = [(each.id, lead.id, span) for lead, span, all_of_it in leads for each in all_of_it]
     await _sql.merge(
         tx,
         ids=[member for member, _, _ in members],
@@ -48,39 +144,43 @@ async def merge(tx: Tx, leads: Sequence[tuple[Row, BlockRange | None, Sequence[R
     )
 
 
-async def readers(tx: Tx, dataset_version: UUID) -> list[Row]:
+async def readers(tx: Tx, dataset_version: UUID) -> list[Reader]:
     """The generations, and their jobs as DAG.JOB, that are given what happens to it."""
-    rows: list[Row] = await _sql.readers(tx, dataset_version=dataset_version)
-    return rows
+    return await _sql.rows(tx, "readers", Reader, dataset_version=dataset_version)
 
 
-async def waiting_tasks(tx: Tx, dataset_version: UUID, generation_ids: Sequence[UUID]) -> list[Row]:
+async def waiting_tasks(
+    tx: Tx, dataset_version: UUID, generation_ids: Sequence[UUID]
+) -> list[WaitingTask]:
     """Tasks of these generations that earlier invalidations of the dataset made and nobody
     started; they stay so until the transaction ends."""
-    rows: list[Row] = await _sql.waiting_tasks(
-        tx, dataset_version=dataset_version, generation_ids=list(generation_ids)
+    return await _sql.rows(
+        tx,
+        "waiting_tasks",
+        WaitingTask,
+        dataset_version=dataset_version,
+        generation_ids=list(generation_ids),
     )
-    return rows
 
 
 async def link(tx: Tx, invalidation_id: UUID, task_ids: Sequence[UUID]) -> None:
     await _sql.link(tx, id=invalidation_id, task_ids=list(task_ids))
 
 
-async def give(tx: Tx, lead: Row, task: Row) -> None:
+async def give(tx: Tx, lead: InvalidPart, task: WaitingTask) -> None:
     """The lead's event is with this task already, as far as the task's generation goes."""
     await _sql.give(
         tx,
-        dataset_version=lead["dataset_version"],
-        id=lead["id"],
-        generation_id=task["generation_id"],
-        task_id=task["id"],
+        dataset_version=lead.dataset_version,
+        id=lead.id,
+        generation_id=task.generation_id,
+        task_id=task.id,
     )
 
 
-async def process_now(tx: Tx, lead: Row, note: str | None) -> None:
+async def process_now(tx: Tx, lead: InvalidPart, note: str | None) -> None:
     """Nobody has anything to do for it."""
-    await _sql.process_now(tx, id=lead["id"], dataset_version=lead["dataset_version"], note=note)
+    await _sql.process_now(tx, id=lead.id, dataset_version=lead.dataset_version, note=note)
 
 
 async def close_tasks(tx: Tx, task_ids: Sequence[UUID]) -> int:
@@ -105,8 +205,13 @@ async def process_left(tx: Tx, limit: int) -> int:
 
 async def listing(
     tx: Tx, org_id: UUID, dataset_uuid: UUID | None, limit: int, *, open_only: bool
-) -> list[Row]:
-    rows: list[Row] = await _sql.listing(
-        tx, org_id=org_id, dataset_uuid=dataset_uuid, open=open_only, limit=limit
+) -> list[ListedInvalidation]:
+    return await _sql.rows(
+        tx,
+        "listing",
+        ListedInvalidation,
+        org_id=org_id,
+        dataset_uuid=dataset_uuid,
+        open=open_only,
+        limit=limit,
     )
-    return rows

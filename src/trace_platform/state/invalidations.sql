@@ -17,7 +17,9 @@ WITH made AS (
 SELECT count(*) FROM made;
 
 -- name: get^
-SELECT * FROM data_invalidations WHERE id = :id;
+SELECT id, org_id, dataset_uuid, dataset_version, partition_key, range_start, range_end, remade, reason,
+       note
+  FROM data_invalidations WHERE id = :id;
 
 -- name: due
 -- All that is not routed of some datasets, the oldest first. What a producer has to make anew while

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 from trace_platform.state import locks
 
 _sql = load_queries(__file__)
 
 
-async def take_routes(tx: Tx, limit: int) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """A side effect that is owed. What its payload says depends on its kind."""
+
+    id: int
+    kind: str
+    payload: dict[str, Any]
+
+
+async def take_routes(tx: Tx, limit: int) -> list[Owed]:
     """Owed routes, theirs to do who took them: they are gone when this transaction commits."""
-    rows: list[Row] = await _sql.take_routes(tx, limit=limit)
+    rows = await _sql.rows(tx, "take_routes", Owed, limit=limit)
     if rows:
         await locks.share_routing(tx)
         await _sql.plan_for_routing(tx)
@@ -21,12 +32,11 @@ async def take_routes(tx: Tx, limit: int) -> list[Row]:
 
 async def claim(
     tx: Tx, limit: int, hide_s: float, runtimes: Sequence[str], *, sent: bool
-) -> list[Row]:
+) -> list[Owed]:
     """What is to be sent: announcements for these runtimes and buffers; or else all other ones."""
-    rows: list[Row] = await _sql.claim(
-        tx, limit=limit, hide_s=hide_s, runtimes=list(runtimes), sent=sent
+    return await _sql.rows(
+        tx, "claim", Owed, limit=limit, hide_s=hide_s, runtimes=list(runtimes), sent=sent
     )
-    return rows
 
 
 async def split_routes(tx: Tx, ids: Sequence[int]) -> int:

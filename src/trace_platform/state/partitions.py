@@ -10,8 +10,9 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.freshness import Key, Partition, Read
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.domain.freshness import Given, Key, Partition, Read
+from trace_platform.drivers.postgres.queries import Tx, load_queries
+from trace_platform.state.task_rows import HeldTask
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.task import OutputCommit
 
@@ -24,6 +25,15 @@ class Committed:
 
     id: UUID
     replaces: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    partition_key: str
+    range_start: int | None
+    range_end: int | None
+    made_of: list[Given]
+    knows: list[Given]
 
 
 async def touched(tx: Tx, asked: Sequence[tuple[int, UUID, BlockRange]]) -> list[int]:
@@ -42,12 +52,13 @@ async def touched(tx: Tx, asked: Sequence[tuple[int, UUID, BlockRange]]) -> list
 
 async def within(tx: Tx, version: UUID, span: BlockRange) -> list[Partition]:
     """Those of which some is in the range, in order."""
-    rows = await _sql.within(tx, version=version, start=span.start, end=span.end)
+    rows = await _sql.rows(tx, "within", _Stored, version=version, start=span.start, end=span.end)
     return [_partition(row) for row in rows]
 
 
 async def of_key(tx: Tx, version: UUID, key: str) -> list[Partition]:
-    return [_partition(row) for row in await _sql.of_key(tx, version=version, key=key)]
+    rows = await _sql.rows(tx, "of_key", _Stored, version=version, key=key)
+    return [_partition(row) for row in rows]
 
 
 async def of_keys(
@@ -55,8 +66,10 @@ async def of_keys(
 ) -> list[Partition]:
     """Those that were made of some of these partitions of inputs; or that are `named` so."""
     together = sorted(keys)
-    rows = await _sql.of_keys(
+    rows = await _sql.rows(
         tx,
+        "of_keys",
+        _Stored,
         version=version,
         reads=[Jsonb([{"input": index, "key": key}]) for index, key in together],
         names=[key for _, key in together] if named else [],
@@ -68,7 +81,7 @@ async def replace(
     tx: Tx,
     output: OutputCommit,
     manifest: Manifest,
-    task: Row,
+    task: HeldTask,
     made_of: Sequence[Read],
     gone: Sequence[str],
     moment: datetime,
@@ -96,10 +109,10 @@ async def replace(
         row_count=manifest.rows,
         byte_count=manifest.bytes,
         schema_hash=manifest.schema_hash,
-        task_id=task["id"],
-        attempt=task["attempt"],
+        task_id=task.id,
+        attempt=task.attempt,
         made_of=Jsonb([read.stored() for read in made_of]),
-        knows=Jsonb(task["knows"]),
+        knows=Jsonb(task.knows),
         moment=moment,
     )
     return Committed(made, replaces=bool(replaced))
@@ -111,11 +124,11 @@ async def still_current(tx: Tx, locations: Iterable[str]) -> set[str]:
     return {row["location"] for row in rows}
 
 
-def _partition(row: Row) -> Partition:
-    start = row["range_start"]
+def _partition(row: _Stored) -> Partition:
+    start, end = row.range_start, row.range_end
     return Partition(
-        key=row["partition_key"],
-        span=None if start is None else BlockRange(start, row["range_end"]),
-        made_of=tuple(Read.of(each) for each in row["made_of"]),
-        knows=tuple(Read.of(each) for each in row["knows"]),
+        key=row.partition_key,
+        span=None if start is None or end is None else BlockRange(start, end),
+        made_of=tuple(Read.of(each) for each in row.made_of),
+        knows=tuple(Read.of(each) for each in row.knows),
     )

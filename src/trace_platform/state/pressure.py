@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 
 _sql = load_queries(__file__)
 
@@ -14,6 +14,15 @@ _sql = load_queries(__file__)
 TIMES = 4
 # ... and one that only has a limit of age up to so many tasks.
 AT_LEAST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedJob:
+    """A job upstream that is held no longer, or no longer as much."""
+
+    org_id: UUID
+    dag_name: str
+    job_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +53,7 @@ class JobLoad:
 
 async def measure(tx: Tx) -> list[JobLoad]:
     """Every job with limits, and those whose earlier pressure left something to clean."""
-    rows = await _sql.measure(tx, times=TIMES, at_least=AT_LEAST)
-    return [JobLoad(**row) for row in rows]
+    return await _sql.rows(tx, "measure", JobLoad, times=TIMES, at_least=AT_LEAST)
 
 
 async def set_levels(tx: Tx, levels: Mapping[JobLoad, int]) -> None:
@@ -82,14 +90,15 @@ async def promote(tx: Tx, rooms: Mapping[UUID, int]) -> int:
 
 async def hold_upstream(
     tx: Tx, pressed: Mapping[UUID, tuple[int, str]], causes: Sequence[UUID]
-) -> list[Row]:
+) -> list[ReleasedJob]:
     """Hold what feeds the pressed jobs, from a rank on and for a reason; end the holds that these
     causes no longer need. Which jobs were let go."""
-    rows: list[Row] = await _sql.hold_upstream(
+    return await _sql.rows(
         tx,
+        "hold_upstream",
+        ReleasedJob,
         job_ids=list(pressed),
         from_ranks=[rank for rank, _ in pressed.values()],
         reasons=[reason for _, reason in pressed.values()],
         causes=[str(cause) for cause in causes],
     )
-    return rows

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from trace_platform.domain.freshness import Read
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.domain.freshness import Given, Read
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 from trace_platform.state import datasets
+from trace_platform.state.datasets import InputFiles
+from trace_platform.state.task_rows import ClaimedTask, DefinedTask, TaskRow
 
 _sql = load_queries(__file__)
 
-Given = dict[str, Any]
 # A version of a dataset that an input is read from.
 Place = tuple[UUID, Given]
+# A version of a cold part, and the block from which on it may leave the table of an input.
+Leaving = tuple[UUID, int, Given]
 
 # At which position an input changed, and up to which it is read; whether rows gave way to it.
 _OWN_FACTS = ("changed_at", "read_at", "replaces", "tick")
@@ -24,22 +28,43 @@ _OWN_FACTS = ("changed_at", "read_at", "replaces", "tick")
 _LEAVE = 10
 
 
+@dataclass(frozen=True, slots=True)
+class ReadInput:
+    """An input of a generation: the version of the dataset that is read now, and what of it."""
+
+    generation_id: UUID
+    input_index: int
+    dataset_uuid: UUID
+    dataset_version: UUID
+    filter: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableInput:
+    """A version that is a table, and where the part of it lies that has left the table."""
+
+    version: UUID
+    table_start: int | None
+    cold_uuid: UUID | None
+    cold_version: UUID | None
+
+
 async def wakes(tx: Tx, generation_ids: Sequence[UUID]) -> dict[UUID, dict[int, Given]]:
     """By generation and input: the version of the dataset that wakes it now, and what of it."""
-    rows = await _sql.input_versions(tx, generation_ids=list(generation_ids))
+    rows = await _sql.rows(tx, "input_versions", ReadInput, generation_ids=list(generation_ids))
     found: dict[UUID, dict[int, Given]] = {generation_id: {} for generation_id in generation_ids}
     for row in rows:
-        found[row["generation_id"]][row["input_index"]] = {
-            "dataset_uuid": str(row["dataset_uuid"]),
-            "dataset_version": str(row["dataset_version"]),
-        } | ({} if row["filter"] is None else {"where": row["filter"]})
+        found[row.generation_id][row.input_index] = {
+            "dataset_uuid": str(row.dataset_uuid),
+            "dataset_version": str(row.dataset_version),
+        } | ({} if row.filter is None else {"where": row.filter})
     return found
 
 
 async def only_read(tx: Tx, generation_id: UUID) -> dict[int, str]:
     """By input: the version that is read now of what does not wake the job."""
-    rows = await _sql.of_generations(tx, generation_ids=[generation_id])
-    return {row["input_index"]: str(row["dataset_version"]) for row in rows}
+    rows = await _sql.rows(tx, "of_generations", ReadInput, generation_ids=[generation_id])
+    return {row.input_index: str(row.dataset_version) for row in rows}
 
 
 async def changed_since(tx: Tx, read: Read) -> bool:
@@ -63,41 +88,49 @@ async def positions(tx: Tx, versions: Sequence[str]) -> dict[str, int]:
 
 async def tables(tx: Tx, versions: Sequence[str]) -> set[str]:
     """Those of these versions that are tables of Postgres data."""
-    return {str(row["version"]) for row in await _table_rows(tx, map(UUID, versions))}
+    return {str(row.version) for row in await _table_rows(tx, map(UUID, versions))}
 
 
-async def store(tx: Tx, tasks: Sequence[Row]) -> None:
+async def store(tx: Tx, tasks: Sequence[ClaimedTask]) -> None:
     """The inputs of tasks that start, as they are read, and what else their attempts know."""
     await _sql.set_inputs(
         tx,
-        ids=[task["id"] for task in tasks],
-        inputs=[Jsonb(task["inputs"]) for task in tasks],
-        knows=[Jsonb(task["knows"]) for task in tasks],
+        ids=[task.id for task in tasks],
+        inputs=[Jsonb(task.inputs) for task in tasks],
+        knows=[Jsonb(task.knows) for task in tasks],
     )
 
 
-async def add(tx: Tx, tasks: Sequence[Row]) -> None:
+async def add(tx: Tx, tasks: Sequence[ClaimedTask]) -> list[ClaimedTask]:
     """To the inputs of tasks that start: what they read in the range of what woke them."""
-    generations = list({task["generation_id"] for task in tasks})
-    rows = await _sql.of_generations(tx, generation_ids=generations) if tasks else []
-    for task in tasks:
-        woken = [given for given in task["inputs"] if given.get("trigger", True)]
-        also = [
-            _scope(woken) | _read(row)
-            for row in rows
-            if row["generation_id"] == task["generation_id"]
-        ]
-        task["inputs"] = woken + also
+    generations = list({task.generation_id for task in tasks})
+    rows = (
+        await _sql.rows(tx, "of_generations", ReadInput, generation_ids=generations)
+        if tasks
+        else []
+    )
+    return [
+        replace(
+            task,
+            inputs=_with_read(task, [r for r in rows if r.generation_id == task.generation_id]),
+        )
+        for task in tasks
+    ]
 
 
-def _read(row: Row) -> Given:
+def _with_read(task: ClaimedTask, only_read: Sequence[ReadInput]) -> list[Given]:
+    woken = [given for given in task.inputs if given.get("trigger", True)]
+    return woken + [_scope(woken) | _read(row) for row in only_read]
+
+
+def _read(row: ReadInput) -> Given:
     read = {
-        "input_index": row["input_index"],
-        "dataset_uuid": str(row["dataset_uuid"]),
-        "dataset_version": str(row["dataset_version"]),
+        "input_index": row.input_index,
+        "dataset_uuid": str(row.dataset_uuid),
+        "dataset_version": str(row.dataset_version),
         "trigger": False,
     }
-    return read if row["filter"] is None else read | {"where": row["filter"]}
+    return read if row.filter is None else read | {"where": row.filter}
 
 
 def _scope(woken: Sequence[Given]) -> Given:
@@ -114,80 +147,82 @@ def as_told(given: Given) -> Given:
     return {name: value for name, value in given.items() if name not in _OWN_FACTS}
 
 
-async def with_files(tx: Tx, tasks: Sequence[Row]) -> list[list[Given]]:
+async def with_files(tx: Tx, tasks: Sequence[DefinedTask]) -> list[list[Given]]:
     """By task: its inputs, each with the URIs of the files behind it. Of an input that is a table
     those hold what has left the table."""
-    inputs = [[as_told(given) for given in task["inputs"]] for task in tasks]
+    inputs = [[as_told(given) for given in task.inputs] for task in tasks]
     every = [given for each in inputs for given in each]
     tables = await _tables(tx, every)
     plain = [g for g in every if g.get("trigger", True) and g["dataset_version"] not in tables]
     for given, files in zip(plain, await datasets.files_of_inputs(tx, plain), strict=True):
         given["files"] = files
     places: list[Place] = []
-    leaving: list[Place] = []
+    leaving: list[Leaving] = []
     for task, each in zip(tasks, inputs, strict=True):
         for given in each:
             if (table := tables.get(given["dataset_version"])) is not None:
                 given |= {"table": True, "files": []}
                 if (cold := await _cold(tx, task, given, table)) is not None:
                     places.append((cold, given))
-                if _may_trim(given, table):
-                    leaving.append((table["cold_version"], given))
+                leaving += _may_trim(given, table)
             elif not given.get("trigger", True):
                 places.append((UUID(given["dataset_version"]), given))
     for (_, given), files in zip(places, await _files(tx, places), strict=True):
         given["files"] = files
-    starts = [tables[given["dataset_version"]]["table_start"] for _, given in leaving]
-    for (_, given), files in zip(leaving, await _leaving(tx, leaving, starts), strict=True):
+    for (_, _, given), files in zip(leaving, await _leaving(tx, leaving), strict=True):
         given["files"] = files + given["files"]
     return inputs
 
 
-async def _tables(tx: Tx, inputs: Sequence[Given]) -> dict[str, Row]:
+async def _tables(tx: Tx, inputs: Sequence[Given]) -> dict[str, TableInput]:
     rows = await _table_rows(tx, (UUID(given["dataset_version"]) for given in inputs))
-    return {str(row["version"]): row for row in rows}
+    return {str(row.version): row for row in rows}
 
 
-async def _table_rows(tx: Tx, versions: Iterable[UUID]) -> Sequence[Row]:
+async def _table_rows(tx: Tx, versions: Iterable[UUID]) -> list[TableInput]:
     asked = list(set(versions))
-    rows: Sequence[Row] = await _sql.tables(tx, versions=asked) if asked else []
-    return rows
+    return await _sql.rows(tx, "tables", TableInput, versions=asked) if asked else []
 
 
-async def _cold(tx: Tx, task: Row, given: Given, table: Row) -> UUID | None:
+async def _cold(tx: Tx, task: TaskRow, given: Given, table: TableInput) -> UUID | None:
     """The version whose files hold what has left the table. Whoever writes the cold part goes on
     from what it wrote itself."""
-    if table["cold_uuid"] is None:
+    if table.cold_uuid is None:
         return None
     cold: UUID | None = await _sql.cold_version(
         tx,
-        cold_uuid=table["cold_uuid"],
-        current=table["cold_version"],
-        own=[UUID(output["dataset_version"]) for output in task["outputs"] or ()],
+        cold_uuid=table.cold_uuid,
+        current=table.cold_version,
+        own=[UUID(output["dataset_version"]) for output in task.outputs],
         start=given.get("start"),
         end=given.get("end"),
     )
     return cold
 
 
-def _may_trim(given: Given, table: Row) -> bool:
+def _may_trim(given: Given, table: TableInput) -> Iterator[Leaving]:
     """What is only read is also told what readers find in files from the table's first block on,
     below its own range: that may leave the table. What a version that is still being built has
     committed may not: readers do not see it."""
-    start = table["table_start"]
-    below = not given.get("trigger", True) and start is not None and "start" in given
-    return below and table["cold_version"] is not None and bool(start < given["start"])
+    if given.get("trigger", True) or "start" not in given:
+        return
+    if table.table_start is None or table.cold_version is None:
+        return
+    if table.table_start < given["start"]:
+        yield table.cold_version, table.table_start, given
 
 
-async def _leaving(tx: Tx, places: Sequence[Place], table_starts: Sequence[int]) -> list[list[str]]:
+async def _leaving(tx: Tx, places: Sequence[Leaving]) -> list[list[str]]:
     if not places:
         return []
-    rows = await _sql.leaving(
+    rows = await _sql.rows(
         tx,
+        "leaving",
+        InputFiles,
         ns=list(range(len(places))),
-        versions=[version for version, _ in places],
-        starts=list(table_starts),
-        ends=[given["start"] - 1 for _, given in places],
+        versions=[version for version, _, _ in places],
+        starts=[start for _, start, _ in places],
+        ends=[given["start"] - 1 for _, _, given in places],
         most=_LEAVE,
     )
     return _by_place(rows, len(places))
@@ -196,8 +231,10 @@ async def _leaving(tx: Tx, places: Sequence[Place], table_starts: Sequence[int])
 async def _files(tx: Tx, places: Sequence[Place]) -> list[list[str]]:
     if not places:
         return []
-    rows = await _sql.files_of(
+    rows = await _sql.rows(
         tx,
+        "files_of",
+        InputFiles,
         ns=list(range(len(places))),
         versions=[version for version, _ in places],
         starts=[given.get("start") for _, given in places],
@@ -206,8 +243,8 @@ async def _files(tx: Tx, places: Sequence[Place]) -> list[list[str]]:
     return _by_place(rows, len(places))
 
 
-def _by_place(rows: Sequence[Row], count: int) -> list[list[str]]:
+def _by_place(rows: Sequence[InputFiles], count: int) -> list[list[str]]:
     found: list[list[str]] = [[] for _ in range(count)]
     for row in rows:
-        found[row["n"]] += [row["location"] + file["name"] for file in row["files"]]
+        found[row.n] += [row.location + file["name"] for file in row.files]
     return found

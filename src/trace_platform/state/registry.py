@@ -7,6 +7,7 @@ from uuid import UUID
 
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 from trace_platform.state import query_datasets
+from trace_platform.state.dags import Publish
 
 _sql = load_queries(__file__)
 
@@ -93,11 +94,12 @@ async def building(tx: Tx, org_id: UUID) -> dict[str, Row]:
     return {row["dag_name"]: row for row in await _sql.building(tx, org_id=org_id)}
 
 
-async def set_column_lineage(tx: Tx, org_id: UUID, dag_name: str, published: Sequence[Row]) -> None:
-    """What the DAG says of where its columns come from, and nothing else: rows of
-    `dags.publishes`."""
+async def set_column_lineage(
+    tx: Tx, org_id: UUID, dag_name: str, published: Sequence[Publish]
+) -> None:
+    """What the DAG says of where its columns come from, and nothing else."""
     await _sql.forget_column_lineage(tx, org_id=org_id, dag_name=dag_name)
-    found = [line for row in published for line in _origins(row)]
+    found = [line for each in published for line in _origins(each)]
     if found:
         uuids, columns, inputs, input_columns = map(list, zip(*found, strict=True))
         await _sql.add_column_lineage(
@@ -109,11 +111,11 @@ async def set_column_lineage(tx: Tx, org_id: UUID, dag_name: str, published: Seq
         )
 
 
-def _origins(published: Row) -> Iterator[tuple[UUID, str, str, str]]:
-    for name, column in (published["metadata"].get("schema") or {}).items():
+def _origins(published: Publish) -> Iterator[tuple[UUID, str, str, str]]:
+    for name, column in (published.metadata.get("schema") or {}).items():
         for origin in column.get("from", ()):
             dataset, _, input_column = origin.partition(".")
-            yield published["dataset_uuid"], name, dataset, input_column
+            yield published.dataset_uuid, name, dataset, input_column
 
 
 async def column_lineage(tx: Tx, org_id: UUID) -> list[Row]:

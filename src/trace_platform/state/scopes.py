@@ -4,15 +4,38 @@ that do some of them once more."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 
 _sql = load_queries(__file__)
 
 # Of one task that takes its inputs together: they travel in one message.
 MAX_INPUTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeInput:
+    """What a generation reads of a part: the event that stands for it, and how much it holds."""
+
+    event_id: int
+    dataset_uuid: UUID
+    dataset_version: UUID
+    partition_key: str | None
+    start: int | None
+    end: int | None
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeInput(ScopeInput):
+    """One that is a block range."""
+
+    start: int
+    end: int
 
 
 async def generation_of(tx: Tx, dataset_version: UUID) -> UUID:
@@ -21,19 +44,22 @@ async def generation_of(tx: Tx, dataset_version: UUID) -> UUID:
     return found
 
 
-async def overlapping(tx: Tx, generation_id: UUID, span: BlockRange) -> list[Row]:
+async def overlapping(tx: Tx, generation_id: UUID, span: BlockRange) -> list[RangeInput]:
     """The inputs that hold some of the range now."""
-    rows: list[Row] = await _sql.overlapping(
-        tx, generation_id=generation_id, start=span.start, end=span.end
+    return await _sql.rows(
+        tx,
+        "overlapping",
+        RangeInput,
+        generation_id=generation_id,
+        start=span.start,
+        end=span.end,
     )
-    return rows
 
 
-async def of_partition(tx: Tx, generation_id: UUID, partition_key: str) -> list[Row]:
-    rows: list[Row] = await _sql.of_partition(
-        tx, generation_id=generation_id, partition_key=partition_key
+async def of_partition(tx: Tx, generation_id: UUID, partition_key: str | None) -> list[ScopeInput]:
+    return await _sql.rows(
+        tx, "of_partition", ScopeInput, generation_id=generation_id, partition_key=partition_key
     )
-    return rows
 
 
 async def states(tx: Tx, generation_id: UUID, event_ids: Sequence[int]) -> dict[int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,11 +13,67 @@ from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
 _sql = load_queries(__file__)
 
 
-async def due_runs(tx: Tx, well_s: float) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class DueRun:
+    """A source whose run needs something. No run: it has none yet."""
+
+    job_id: UUID
+    org_id: UUID
+    dag_name: str
+    job_name: str
+    runtime: str
+    priority: int
+    generation_id: UUID
+    run_id: UUID | None
+    attempt: int | None
+    error_code: str | None
+    due: str
+
+
+@dataclass(frozen=True, slots=True)
+class CronSource:
+    """A schedule, and the tick up to which everything is done."""
+
+    dag_name: str
+    job_name: str
+    schedule: str
+    timezone: str
+    missed: str
+    last_tick: datetime
+    on_hold: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTicks:
+    last_tick: datetime
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingRun:
+    """A run of a version that gave way."""
+
+    dag_name: str
+    job_name: str
+    kind: str
+    run_id: UUID
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A source by its names, whether or not it takes deliveries, and where they go."""
+
+    kind: str
+    secret: str | None
+    dataset_uuid: UUID
+    dataset_version: UUID
+
+
+async def due_runs(tx: Tx, well_s: float) -> list[DueRun]:
     """Sources whose run needs something, and what: `due` is make, restart, wait, forgive or adopt.
     An attempt that ran for `well_s` forgives those before it."""
-    rows: list[Row] = await _sql.due_runs(tx, well_s=well_s)
-    return rows
+    return await _sql.rows(tx, "due_runs", DueRun, well_s=well_s)
 
 
 async def always_on_elsewhere(tx: Tx, org_id: UUID, dag_name: str) -> dict[str, int]:
@@ -25,22 +82,22 @@ async def always_on_elsewhere(tx: Tx, org_id: UUID, dag_name: str) -> dict[str, 
     return {row["runtime"]: row["sources"] for row in rows}
 
 
-async def make_runs(tx: Tx, runs: Sequence[Row]) -> int:
+async def make_runs(tx: Tx, runs: Sequence[DueRun]) -> int:
     made = await _sql.make_runs(
         tx,
-        org_ids=[run["org_id"] for run in runs],
-        generation_ids=[run["generation_id"] for run in runs],
+        org_ids=[run.org_id for run in runs],
+        generation_ids=[run.generation_id for run in runs],
         **_definitions(runs),
     )
     return len(made)
 
 
-async def restart_runs(tx: Tx, runs: Sequence[Row]) -> int:
+async def restart_runs(tx: Tx, runs: Sequence[DueRun]) -> int:
     """Queued again at once, under the active definition."""
     return len(await _sql.restart_runs(tx, **_ends(runs), **_definitions(runs)))
 
 
-async def delay_runs(tx: Tx, runs: Sequence[Row], retry_base_s: float) -> int:
+async def delay_runs(tx: Tx, runs: Sequence[DueRun], retry_base_s: float) -> int:
     """Queued again after a pause that grows with every attempt that was not forgiven."""
     delayed = await _sql.delay_runs(
         tx, **_ends(runs), **_definitions(runs), retry_base_s=retry_base_s
@@ -48,11 +105,11 @@ async def delay_runs(tx: Tx, runs: Sequence[Row], retry_base_s: float) -> int:
     return len(delayed)
 
 
-async def forgive_runs(tx: Tx, runs: Sequence[Row]) -> int:
+async def forgive_runs(tx: Tx, runs: Sequence[DueRun]) -> int:
     return len(await _sql.forgive_runs(tx, **_ends(runs)))
 
 
-async def adopt_runs(tx: Tx, runs: Sequence[Row]) -> int:
+async def adopt_runs(tx: Tx, runs: Sequence[DueRun]) -> int:
     return len(await _sql.adopt_runs(tx, **_ends(runs), **_definitions(runs)))
 
 
@@ -61,9 +118,8 @@ async def begin_ticks(tx: Tx) -> int:
     return len(await _sql.begin_ticks(tx))
 
 
-async def schedules(tx: Tx, org_id: UUID) -> list[Row]:
-    rows: list[Row] = await _sql.schedules(tx, org_id=org_id)
-    return rows
+async def schedules(tx: Tx, org_id: UUID) -> list[CronSource]:
+    return await _sql.rows(tx, "schedules", CronSource, org_id=org_id)
 
 
 async def now(tx: Tx) -> datetime:
@@ -71,10 +127,11 @@ async def now(tx: Tx) -> datetime:
     return moment
 
 
-async def hold_ticks(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> Row | None:
+async def hold_ticks(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> HeldTicks | None:
     """The newest tick and the time, locked; None when the schedule does not count yet."""
-    row: Row | None = await _sql.hold_ticks(tx, org_id=org_id, dag_name=dag_name, job_name=job_name)
-    return row
+    return await _sql.row(
+        tx, "hold_ticks", HeldTicks, org_id=org_id, dag_name=dag_name, job_name=job_name
+    )
 
 
 async def move_ticks(
@@ -91,27 +148,25 @@ async def listing(tx: Tx, org_id: UUID) -> list[Row]:
     return rows
 
 
-async def leaving(tx: Tx, org_id: UUID) -> list[Row]:
+async def leaving(tx: Tx, org_id: UUID) -> list[LeavingRun]:
     """Runs that gave way to another version and have not ended yet."""
-    rows: list[Row] = await _sql.leaving(tx, org_id=org_id)
-    return rows
+    return await _sql.rows(tx, "leaving", LeavingRun, org_id=org_id)
 
 
-async def hook(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> Row | None:
-    row: Row | None = await _sql.hook(tx, org_id=org_id, dag_name=dag_name, job_name=job_name)
-    return row
+async def hook(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> Hook | None:
+    return await _sql.row(tx, "hook", Hook, org_id=org_id, dag_name=dag_name, job_name=job_name)
 
 
-def _ends(runs: Sequence[Row]) -> dict[str, list[Any]]:
+def _ends(runs: Sequence[DueRun]) -> dict[str, list[Any]]:
     return {
-        "run_ids": [run["run_id"] for run in runs],
-        "attempts": [run["attempt"] for run in runs],
+        "run_ids": [run.run_id for run in runs],
+        "attempts": [run.attempt for run in runs],
     }
 
 
-def _definitions(runs: Sequence[Row]) -> dict[str, list[Any]]:
+def _definitions(runs: Sequence[DueRun]) -> dict[str, list[Any]]:
     return {
-        "job_ids": [run["job_id"] for run in runs],
-        "runtimes": [run["runtime"] for run in runs],
-        "priorities": [run["priority"] for run in runs],
+        "job_ids": [run.job_id for run in runs],
+        "runtimes": [run.runtime for run in runs],
+        "priorities": [run.priority for run in runs],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -12,8 +12,22 @@ from psycopg.types.json import Jsonb
 
 from trace_platform.domain.errors import StaleFence
 from trace_platform.domain.fence import Fence
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.domain.freshness import Given
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 from trace_platform.state import locks
+from trace_platform.state.task_rows import (
+    AnnouncedTask,
+    AttemptRow,
+    ClaimedTask,
+    HeldTask,
+    Lease,
+    ListedTask,
+    Outcome,
+    ReapedAttempt,
+    SelectedTask,
+    StoredTask,
+    TaskCount,
+)
 
 _sql = load_queries(__file__)
 
@@ -54,63 +68,66 @@ async def claim(
     task_ids: Sequence[UUID] | None = None,
     *,
     sources: bool | None = False,
-) -> list[Row]:
+) -> list[ClaimedTask]:
     """Queued -> Running with a new attempt and lease, at most one task per worker id; only of
     these tasks when some are named. Runs of `sources`, or everything else; None: either."""
     await locks.claims(tx, runtime)
-    claimed: list[Row] = []
+    claimed: list[ClaimedTask] = []
     while len(claimed) < len(worker_ids):
         # One look takes a few tasks of each job at most: another, until it is enough or all.
-        found: list[Row] = await _sql.claim_tasks(
+        found = await _sql.rows(
             tx,
+            "claim_tasks",
+            ClaimedTask,
             runtime=runtime,
             worker_ids=list(worker_ids[len(claimed) :]),
             task_ids=None if task_ids is None else list(task_ids),
             sources=sources,
         )
         claimed += found
-        if not found or not found[0]["more"]:
+        if not found or not found[0].more:
             break
     return claimed
 
 
-async def get(tx: Tx, task_id: UUID) -> Row | None:
-    row: Row | None = await _sql.get_task(tx, task_id=task_id)
-    return row
+async def get(tx: Tx, task_id: UUID) -> StoredTask | None:
+    return await _sql.row(tx, "get_task", StoredTask, task_id=task_id)
 
 
 async def extend_leases(
     tx: Tx, beats: Sequence[tuple[Fence, dict[str, Any] | None]], grace_s: float
-) -> dict[UUID, Row]:
+) -> dict[UUID, Lease]:
     """By task: the new end of the lease and what the worker shall do. A task that is missing was
     lost to another attempt, or is later than its time-out and grace."""
-    extended: dict[UUID, Row] = {}
+    extended: dict[UUID, Lease] = {}
     for _ in range(_LOOKS):
         rest = [beat for beat in beats if beat[0].task_id not in extended]
         if rest:
-            rows = await _sql.extend_leases(
+            rows = await _sql.rows(
                 tx,
+                "extend_leases",
+                Lease,
                 **_columns(fence for fence, _ in rest),
                 progress=[None if progress is None else Jsonb(progress) for _, progress in rest],
                 grace_s=grace_s,
             )
-            extended |= {row["id"]: row for row in rows}
+            extended |= {lease.id: lease for lease in rows}
     return extended
 
 
-async def hold_fences(tx: Tx, fences: Sequence[Fence]) -> dict[UUID, Row]:
+async def hold_fences(tx: Tx, fences: Sequence[Fence]) -> dict[UUID, HeldTask]:
     """By task: those whose fence holds, locked against any other attempt until the transaction
     ends."""
-    held: dict[UUID, Row] = {}
+    held: dict[UUID, HeldTask] = {}
     for _ in range(_LOOKS):
         rest = [fence for fence in fences if fence.task_id not in held]
         if rest:
-            rows = await _sql.hold_fences(tx, **_columns(rest))
-            held |= {row["id"]: row for row in rows}
+            rows = await _sql.rows(tx, "hold_fences", HeldTask, **_columns(rest))
+            held |= {task.id: task for task in rows}
     return held
 
 
-async def hold_fence(tx: Tx, fence: Fence) -> Row:
+async def hold_fence(tx: Tx, fence: Fence) -> HeldTask:
     held = await hold_fences(tx, [fence])
     if not held:
         raise stale(fence)
@@ -147,25 +164,23 @@ async def fail(
     return {row["id"] for row in rows}
 
 
-async def note(tx: Tx, task: Row, said: str) -> None:
+async def note(tx: Tx, task: HeldTask, said: str) -> None:
     """What is worth knowing of how a task completed."""
-    fence = {name: task[name] for name in ("id", "attempt", "lease_token")}
-    await _sql.note_task(tx, **fence, note=said)
-
-
-async def announce_next(tx: Tx, ended: Sequence[Row]) -> None:
-    """For each of these tasks that ended, another of its job is due, if the job has a limit."""
-    await _sql.announce_next(
-        tx,
-        job_ids=[task["job_id"] for task in ended],
-        task_ids=[task["id"] for task in ended],
+    await _sql.note_task(
+        tx, id=task.id, attempt=task.attempt, lease_token=task.lease_token, note=said
     )
 
 
-async def ended_outcomes(tx: Tx, fences: Sequence[Fence]) -> dict[UUID, Row]:
+async def announce_next(tx: Tx, ended: Mapping[UUID, UUID]) -> None:
+    """For each of these tasks that ended, another of its job is due, if the job has a limit.
+    By task: its job."""
+    await _sql.announce_next(tx, job_ids=list(ended.values()), task_ids=list(ended))
+
+
+async def ended_outcomes(tx: Tx, fences: Sequence[Fence]) -> dict[UUID, Outcome]:
     """By task: how these very attempts ended, and with which error."""
-    rows = await _sql.ended_outcomes(tx, **_columns(fences))
-    return {row["task_id"]: row for row in rows}
+    rows = await _sql.rows(tx, "ended_outcomes", Outcome, **_columns(fences))
+    return {row.task_id: row for row in rows}
 
 
 async def expired(tx: Tx, limit: int) -> list[UUID]:
@@ -180,14 +195,19 @@ async def abandoned(tx: Tx, identity: str, incarnation: int) -> list[UUID]:
 
 async def reap(
     tx: Tx, task_ids: Sequence[UUID], identity: str | None = None, incarnation: int | None = None
-) -> list[Row]:
+) -> list[ReapedAttempt]:
     """Those of the tasks whose lease ran out, or which an earlier incarnation of this worker left
     behind, given up."""
-    rows: list[Row] = await _sql.reap_leases(
-        tx, task_ids=list(task_ids), identity=identity, incarnation=incarnation
+    reaped = await _sql.rows(
+        tx,
+        "reap_leases",
+        ReapedAttempt,
+        task_ids=list(task_ids),
+        identity=identity,
+        incarnation=incarnation,
     )
-    await announce_next(tx, [{"job_id": row["job_id"], "id": row["task"]} for row in rows])
-    return rows
+    await announce_next(tx, {attempt.task: attempt.job_id for attempt in reaped})
+    return reaped
 
 
 async def due(tx: Tx, limit: int) -> list[UUID]:
@@ -195,11 +215,14 @@ async def due(tx: Tx, limit: int) -> list[UUID]:
     return [row["id"] for row in await _sql.due_tasks(tx, limit=limit)]
 
 
-async def requeue(tx: Tx, task_ids: Sequence[UUID], announce_again_s: float) -> list[Row]:
-    rows: list[Row] = await _sql.requeue_due(
-        tx, task_ids=list(task_ids), announce_again_s=announce_again_s
+async def requeue(tx: Tx, task_ids: Sequence[UUID], announce_again_s: float) -> list[AnnouncedTask]:
+    return await _sql.rows(
+        tx,
+        "requeue_due",
+        AnnouncedTask,
+        task_ids=list(task_ids),
+        announce_again_s=announce_again_s,
     )
-    return rows
 
 
 async def next_in_line(tx: Tx, runtime: str, limit: int) -> list[UUID]:
@@ -209,14 +232,14 @@ async def next_in_line(tx: Tx, runtime: str, limit: int) -> list[UUID]:
 
 async def cancel(tx: Tx, org_id: UUID, task_id: UUID) -> str | None:
     """The task's status after the request, or None when there is nothing to cancel."""
-    rows: list[Row] = await cancel_all(tx, org_id, [task_id])
+    rows = await _sql.cancel_tasks(tx, org_id=org_id, task_ids=[task_id])
     return rows[0]["status"] if rows else None
 
 
-async def cancel_all(tx: Tx, org_id: UUID, task_ids: Sequence[UUID]) -> list[Row]:
-    """Those of them that had not ended, with their status after the request."""
-    rows: list[Row] = await _sql.cancel_tasks(tx, org_id=org_id, task_ids=list(task_ids))
-    return rows
+async def cancel_all(tx: Tx, org_id: UUID, task_ids: Sequence[UUID]) -> list[UUID]:
+    """Those of them that had not ended: they are canceled, or told to stop."""
+    rows = await _sql.cancel_tasks(tx, org_id=org_id, task_ids=list(task_ids))
+    return [row["id"] for row in rows]
 
 
 async def retry(tx: Tx, org_id: UUID, task_id: UUID) -> bool:
@@ -224,23 +247,23 @@ async def retry(tx: Tx, org_id: UUID, task_id: UUID) -> bool:
     return bool(await retry_all(tx, org_id, [task_id]))
 
 
-async def retry_all(tx: Tx, org_id: UUID, task_ids: Sequence[UUID]) -> list[Row]:
+async def retry_all(tx: Tx, org_id: UUID, task_ids: Sequence[UUID]) -> list[UUID]:
     """Those of them that had ended without success: they are queued again."""
-    rows: list[Row] = await _sql.retry_tasks(tx, org_id=org_id, task_ids=list(task_ids))
-    return rows
+    rows = await _sql.retry_tasks(tx, org_id=org_id, task_ids=list(task_ids))
+    return [row["id"] for row in rows]
 
 
-async def retryable(tx: Tx, org_id: UUID, chosen: Chosen, limit: int) -> list[Row]:
+async def retryable(tx: Tx, org_id: UUID, chosen: Chosen, limit: int) -> list[SelectedTask]:
     """What ended badly, and would be done again: Failed ones unless others are asked for."""
     given = chosen._asdict() | {"status": chosen.status or "Failed"}
-    rows: list[Row] = await _sql.retryable(tx, org_id=org_id, limit=limit, **given)
-    return rows
+    return await _sql.rows(tx, "retryable", SelectedTask, org_id=org_id, limit=limit, **given)
 
 
-async def cancelable(tx: Tx, org_id: UUID, chosen: Chosen, limit: int) -> list[Row]:
+async def cancelable(tx: Tx, org_id: UUID, chosen: Chosen, limit: int) -> list[SelectedTask]:
     """What has not ended, and was not told to."""
-    rows: list[Row] = await _sql.cancelable(tx, org_id=org_id, limit=limit, **chosen._asdict())
-    return rows
+    return await _sql.rows(
+        tx, "cancelable", SelectedTask, org_id=org_id, limit=limit, **chosen._asdict()
+    )
 
 
 async def listing(
@@ -250,22 +273,28 @@ async def listing(
     job_name: str | None,
     status: str | None,
     limit: int,
-) -> list[Row]:
-    rows: list[Row] = await _sql.list_tasks(
-        tx, org_id=org_id, dag_name=dag_name, job_name=job_name, status=status, limit=limit
+) -> list[ListedTask]:
+    return await _sql.rows(
+        tx,
+        "list_tasks",
+        ListedTask,
+        org_id=org_id,
+        dag_name=dag_name,
+        job_name=job_name,
+        status=status,
+        limit=limit,
     )
-    return rows
 
 
-async def attempts_of(tx: Tx, task_id: UUID) -> list[Row]:
-    rows: list[Row] = await _sql.attempts_of(tx, task_id=task_id)
-    return rows
+async def attempts_of(tx: Tx, task_id: UUID) -> list[AttemptRow]:
+    return await _sql.rows(tx, "attempts_of", AttemptRow, task_id=task_id)
 
 
-async def counts(tx: Tx, org_id: UUID, dag_name: str, since: datetime) -> list[Row]:
+async def counts(tx: Tx, org_id: UUID, dag_name: str, since: datetime) -> list[TaskCount]:
     """By job and status: all that is alive, and what was made since then."""
-    rows: list[Row] = await _sql.count_tasks(tx, org_id=org_id, dag_name=dag_name, since=since)
-    return rows
+    return await _sql.rows(
+        tx, "count_tasks", TaskCount, org_id=org_id, dag_name=dag_name, since=since
+    )
 
 
 def stale(fence: Fence) -> StaleFence:
@@ -292,6 +321,6 @@ def _errors(endings: Sequence[Ending]) -> dict[str, list[Any]]:
     }
 
 
-async def split(tx: Tx, task_id: UUID, parts: Sequence[list[dict[str, Any]]]) -> None:
+async def split(tx: Tx, task_id: UUID, parts: Sequence[list[Given]]) -> None:
     """Tasks beside this one or in its place, each with these inputs of it."""
     await _sql.split(tx, task_id=task_id, inputs=[Jsonb(inputs) for inputs in parts])

@@ -97,23 +97,27 @@ WITH RECURSIVE waiting AS (
      -- By id, and looked at again: written so that the index of all that is ready does not apply.
      WHERE t.id = ANY ((SELECT ids FROM chosen)::uuid[]) AND t.status || '' = 'Queued'
        AND t.pending_backpressure::integer = 0 AND j.id = t.job_id
-    RETURNING t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.timeout_seconds,
-              j.heartbeat_timeout_seconds,
+    RETURNING t.id, t.org_id, t.job_id, t.generation_id, t.runtime, t.attempt, t.inputs, t.outputs,
+              j.operator, j.dag_name, j.name AS job_name, j.config, j.timeout_seconds,
+              j.heartbeat_timeout_seconds, t.lease_token, t.lease_expires_at, t.worker_id,
+              t.queued_at, t.started_at, t.knows,
               CASE WHEN j.definition->>'update_strategy' = 'append'
                    THEN j.definition->'unique_key' END AS append,
               j.execution_strategy IS NOT DISTINCT FROM 'Bulk'
                   OR j.pressure_mode IS NOT DISTINCT FROM 'coalesce' AS takes_several,
-              (SELECT g.redone FROM generations g WHERE g.id = t.generation_id) AS redone,
-              array_position((SELECT ids FROM chosen), t.id) AS place
+              (SELECT g.redone FROM generations g WHERE g.id = t.generation_id) AS redone
 ), started AS (
     INSERT INTO task_attempts (task_id, attempt, lease_token, worker_id)
     SELECT id, attempt, lease_token, worker_id FROM claimed
 )
-SELECT c.*, (SELECT bool_or(look < room) FROM free) AS more FROM claimed c ORDER BY place;
+SELECT c.*, (SELECT bool_or(look < room) FROM free) AS more
+  FROM claimed c ORDER BY array_position((SELECT ids FROM chosen), c.id);
 
 -- name: get_task^
-SELECT t.*, j.dag_name, j.name AS job_name, j.operator, j.config, j.timeout_seconds,
-       j.heartbeat_timeout_seconds
+SELECT t.id, t.org_id, t.job_id, t.generation_id, t.runtime, t.attempt, t.inputs,
+       coalesce(t.outputs, '[]') AS outputs, j.operator, j.dag_name, j.name AS job_name, j.config,
+       j.timeout_seconds, j.heartbeat_timeout_seconds, t.status, t.next_retry_at, t.error_code,
+       t.error_message
   FROM tasks t JOIN jobs j ON j.id = t.job_id
  WHERE t.id = :task_id;
 
@@ -172,9 +176,10 @@ SELECT e.id, e.attempt, e.lease_token, e.lease_expires_at,
 
 -- name: hold_fences
 -- The rows stay locked until the transaction ends, so nothing can overtake what follows.
-SELECT t.id, t.org_id, t.job_id, t.generation_id, t.attempt, t.lease_token, t.priority, t.inputs,
-       t.knows, t.outputs, t.superseded, t.cancel_requested_at, t.drain_requested_at, t.backfill_id, j.priority AS job_priority, j.max_concurrency,
-       t.runtime, j.operator, j.dag_name, j.name AS job_name,
+SELECT t.id, t.org_id, t.job_id, t.generation_id, t.runtime, t.attempt, t.inputs, t.outputs,
+       j.operator, j.dag_name, j.name AS job_name, t.lease_token, t.priority, t.knows, t.superseded,
+       t.cancel_requested_at, t.drain_requested_at, t.backfill_id, j.priority AS job_priority,
+       j.max_concurrency,
        j.definition->>'update_strategy' AS update_strategy,
        j.execution_strategy IS NOT DISTINCT FROM 'Bulk'
            OR j.pressure_mode IS NOT DISTINCT FROM 'coalesce' AS takes_several

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from trace_platform.dispatcher.redo.route_invalidations import route_invalidatio
 from trace_platform.domain.errors import CommitOvertaken, Forbidden
 from trace_platform.domain.prefix import delivery_key
 from trace_platform.state import invalidations
+from trace_platform.state.invalidations import NewInvalidation
 from trace_platform.wire.task import Claimed
 
 pytestmark = pytest.mark.anyio
@@ -60,20 +62,19 @@ async def again(pipe: Pipeline, start: int, end: int) -> None:
     await route_invalidations(pipe.plane.me.state)
 
 
-def _invalid(pipe: Pipeline, source: dict[str, Any], start: int, end: int) -> dict[str, Any]:
-    (row,) = pipe.plane.sql("SELECT gen_random_uuid()::text AS id")
-    return {
-        "id": row["id"],
-        "org_id": str(pipe.plane.me.org_id),
-        "dataset_uuid": str(source["uuid"]),
-        "dataset_version": str(source["current_version"]),
-        "scope": "row_range",
-        "partition_key": f"{start}-{end}",
-        "start": start,
-        "end": end,
-        "reason": "a reorg",
-        "remade": True,
-    }
+def _invalid(pipe: Pipeline, source: dict[str, Any], start: int, end: int) -> NewInvalidation:
+    return NewInvalidation(
+        id=uuid4(),
+        org_id=pipe.plane.me.org_id,
+        dataset_uuid=source["uuid"],
+        dataset_version=source["current_version"],
+        scope="row_range",
+        partition_key=f"{start}-{end}",
+        start=start,
+        end=end,
+        remade=True,
+        reason="a reorg",
+    )
 
 
 def current(pipe: Pipeline) -> dict[str, set[str]]:

@@ -175,7 +175,7 @@ async def test_a_wake_up_that_was_wasted_on_the_limit_is_made_good(plane: Contro
     async with plane.me.state.transaction() as tx:
         await tasks.finish(tx, [tasks.Ending(first.fence, "Completed")])
         (job,) = plane.sql("SELECT job_id, id FROM tasks")
-        await tasks.announce_next(tx, [job])
+        await tasks.announce_next(tx, {job["id"]: job["job_id"]})
         await emit(plane, "d.source", 2)
         plane.wake_ups()
         other = asyncio.create_task(take(plane, 1))

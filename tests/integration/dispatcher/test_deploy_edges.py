@@ -25,6 +25,7 @@ from trace_platform.dispatcher.versions.plan_dag import plan_dag
 from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import Conflict, DeployInProgress, InvalidDag
 from trace_platform.state import datasets
+from trace_platform.state.events import NewEvent
 from trace_platform.wire.backfill import BackfillRequest
 from trace_platform.wire.control import EmitRequest
 from trace_platform.wire.invalidation import InvalidateRequest
@@ -246,11 +247,11 @@ async def test_an_event_that_is_emitted_during_a_cut_over_is_routed(
     await pipe.work()
     record, cut_over = emitting.events.record, []
 
-    async def late(tx: Any, rows: list[dict[str, Any]]) -> int:
+    async def late(tx: Any, new: list[NewEvent]) -> int:
         cut_over.append(asyncio.create_task(advance_deploys(me.state)))
         await pipe.plane.blocked(cut_over[0])
         assert not cut_over[0].done(), "it waits until the event is on record"
-        return await record(tx, rows)
+        return await record(tx, new)
 
     monkeypatch.setattr(emitting.events, "record", late)
     event: Any = {"partition_key": "100-109", "start": 100, "end": 109}

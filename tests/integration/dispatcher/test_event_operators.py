@@ -18,7 +18,7 @@ from tests.support.driven import Driven, Nobody
 from trace_platform.dag.check.check_dag import check_dag
 from trace_platform.dag.event_operators.aggregator import Config
 from trace_platform.dag.read.dag_yaml import DagErrors
-from trace_platform.dispatcher.events.expire_correlations import expire_correlations
+from trace_platform.dispatcher.events.expire_correlations import expire_correlations, new_event
 from trace_platform.dispatcher.operators import registry
 from trace_platform.dispatcher.operators.aggregator import Aggregator
 from trace_platform.dispatcher.operators.wire_tap import WireTap
@@ -342,7 +342,7 @@ async def test_an_arrival_that_meets_the_timeout_waits_for_it(
         (late,) = await correlations.expire(tx, 9)
         arriving = asyncio.create_task(run_direct(driven.direct()))
         await asyncio.to_thread(eventually, driven.is_anyone_waiting)
-        await events.record(tx, [{"org_id": str(late["org_id"]), **late["event"]}])
+        await events.record(tx, [new_event(late)])
     await arriving
     assert (driven.events("join"), driven.correlations()) == (["5"], [([0], "TimedOut")])
 

@@ -57,7 +57,7 @@ async def reaped(plane: ControlPlane) -> Claimed:
 
 
 async def announced(plane: ControlPlane) -> list[UUID]:
-    return [row["id"] for row in await requeue_failed(plane.me.state)]
+    return [task.id for task in await requeue_failed(plane.me.state)]
 
 
 async def replaced(plane: ControlPlane) -> tuple[Claimed, Claimed]:
@@ -262,7 +262,7 @@ async def test_any_number_of_clean_stops_costs_no_attempt(plane: ControlPlane) -
         claimed = await plane.claimed(task_id)
         assert claimed.attempt == attempt
         await plane.complete(claimed, status="Failed", interrupted=True)
-        assert [row["id"] for row in await requeue_failed(plane.me.state)] == [task_id], (
+        assert [task.id for task in await requeue_failed(plane.me.state)] == [task_id], (
             "and it is due at once"
         )
     await plane.complete(await plane.claimed(task_id))

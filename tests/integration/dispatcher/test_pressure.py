@@ -21,6 +21,7 @@ from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
 from trace_platform.dispatcher.tasks.retry_task import retry_task
 from trace_platform.domain.errors import Conflict, JobOnHold, StaleFence
 from trace_platform.state import events, holds
+from trace_platform.state.events import NewEvent
 from trace_platform.state.pressure import JobLoad
 from trace_platform.wire.task import Claimed, NotClaimed
 
@@ -76,14 +77,19 @@ class Pipeline:
         )
         starts = [10 * n for n in range(self.made, self.made + count)]
         self.made += count
-        common = {
-            "org_id": str(dataset["org_id"]),
-            "dataset_uuid": str(dataset["uuid"]),
-            "dataset_version": str(dataset["current_version"]),
-        }
-        spans = [{"partition_key": f"{s}-{s + 9}", "start": s, "end": s + 9} for s in starts]
+        emitted = [
+            NewEvent(
+                org_id=dataset["org_id"],
+                dataset_uuid=dataset["uuid"],
+                dataset_version=dataset["current_version"],
+                partition_key=f"{start}-{start + 9}",
+                start=start,
+                end=start + 9,
+            )
+            for start in starts
+        ]
         async with self.plane.me.state.transaction() as tx:
-            await events.record(tx, [common | span for span in spans])
+            await events.record(tx, emitted)
         await self.plane.settle()
         return starts
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 from uuid import UUID
 
 from trace_platform.dispatcher.commits.refuse_unfit import refuse_unfit_files, refuse_unfit_tables
@@ -18,6 +17,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import CommitOvertaken, PartitionOverlap
 from trace_platform.domain.freshness import (
     Change,
+    Given,
     Partition,
     Read,
     has_read,
@@ -29,9 +29,10 @@ from trace_platform.domain.freshness import (
     reads_of,
 )
 from trace_platform.domain.merge_ranges import gaps
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import appends, datasets, partitions, reads, tasks
 from trace_platform.state.partitions import Committed
+from trace_platform.state.task_rows import HeldTask, Pinned
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.task import OutputCommit
 
@@ -39,7 +40,7 @@ from trace_platform.wire.task import OutputCommit
 Verified = list[tuple[OutputCommit, Manifest | None]]
 Commits = Mapping[tuple[Generation, str], Committed]
 # By input: what wakes the job now.
-Wakes = Mapping[int, dict[str, Any]]
+Wakes = Mapping[int, Given]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Staged:
         return span_of(self.manifest)
 
 
-async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
+async def commit_outputs(tx: Tx, task: HeldTask, verified: Verified) -> Commits:
     """What was committed; a partition that others hold by now is not among it, and noted.
 
     The caller holds the task's fence in this transaction. Raise CommitOvertaken when another
@@ -65,9 +66,9 @@ async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
     """
     # All of them at once and in one order: two commits never wait for each other in a circle, and
     # what one transaction commits is there at one moment.
-    pinned = sorted(UUID(output["dataset_version"]) for output in task["outputs"])
+    pinned = sorted(UUID(output["dataset_version"]) for output in task.outputs)
     known, moment = await datasets.lock_generations(tx, pinned)
-    wakes = (await reads.wakes(tx, [task["generation_id"]]))[task["generation_id"]]
+    wakes = (await reads.wakes(tx, [task.generation_id]))[task.generation_id]
     _refuse_obsolete(task, wakes)
     staged = [
         Staged(output, manifest, await _current(tx, task, output, manifest, wakes))
@@ -98,7 +99,7 @@ async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
             each.output,
             each.manifest,
             task,
-            reads_of(task["inputs"]),
+            reads_of(task.inputs),
             [partition.key for partition in each.current],
             moment,
         )
@@ -108,7 +109,7 @@ async def commit_outputs(tx: Tx, task: Row, verified: Verified) -> Commits:
 
 
 async def _current(
-    tx: Tx, task: Row, output: OutputCommit, manifest: Manifest, wakes: Wakes
+    tx: Tx, task: HeldTask, output: OutputCommit, manifest: Manifest, wakes: Wakes
 ) -> list[Partition]:
     """What gives way: of what has no range also what holds some of the same, under another name."""
     version, span = output.dataset_version, span_of(manifest)
@@ -117,13 +118,13 @@ async def _current(
     found = {
         each.key: each for each in await partitions.of_key(tx, version, manifest.partition_key)
     }
-    if task["takes_several"]:
-        same = keys_of(reads_of(task["inputs"]), wakes)
+    if task.takes_several:
+        same = keys_of(reads_of(task.inputs), wakes)
         found |= {each.key: each for each in await partitions.of_keys(tx, version, same)}
     return list(found.values())
 
 
-def _refuse_obsolete(task: Row, wakes: Wakes) -> None:
+def _refuse_obsolete(task: HeldTask, wakes: Wakes) -> None:
     """What it read of another DAG may have given way to another version meanwhile."""
     for given in _woken(task):
         version = wakes.get(given["input_index"], given)
@@ -134,7 +135,7 @@ def _refuse_obsolete(task: Row, wakes: Wakes) -> None:
             )
 
 
-async def _refuse_changed(tx: Tx, task: Row) -> None:
+async def _refuse_changed(tx: Tx, task: HeldTask) -> None:
     """Of the rows of a table nobody knows what they were made of: whoever read what was rewritten
     since writes them once more."""
     for read in reads_of(_woken(task)):
@@ -145,7 +146,7 @@ async def _refuse_changed(tx: Tx, task: Row) -> None:
             )
 
 
-def _adds_nothing(task: Row, staged: Staged) -> bool:
+def _adds_nothing(task: HeldTask, staged: Staged) -> bool:
     """Whether all that woke the task was read by whoever made what is there. Of what is appended
     to that cannot be told."""
     changes = [Change.of(given) for given in _woken(task)]
@@ -159,17 +160,17 @@ def _adds_nothing(task: Row, staged: Staged) -> bool:
     return bool(parts) and not any(left_of(part, [staged.current]) for part in parts)
 
 
-async def _gave_way(tx: Tx, task: Row) -> dict[int, str]:
+async def _gave_way(tx: Tx, task: HeldTask) -> dict[int, str]:
     """By input: the version that is current of what does not wake the job, where the attempt read
     another."""
-    only = [given for given in task["inputs"] if not given.get("trigger", True)]
+    only = [given for given in task.inputs if not given.get("trigger", True)]
     read = {given["input_index"]: given["dataset_version"] for given in only}
-    now = await reads.only_read(tx, task["generation_id"]) if read else {}
+    now = await reads.only_read(tx, task.generation_id) if read else {}
     return {index: now[index] for index in read if now.get(index, read[index]) != read[index]}
 
 
 async def _check(
-    tx: Tx, task: Row, staged: Staged, wakes: Wakes, gave_way: Mapping[int, str]
+    tx: Tx, task: HeldTask, staged: Staged, wakes: Wakes, gave_way: Mapping[int, str]
 ) -> None:
     """Raise unless it may take the place of what is there."""
     pinned = _pinned(task, staged.output)
@@ -180,16 +181,15 @@ async def _check(
         _refuse_older(task, staged, wakes, gave_way)
 
 
-def _pinned(task: Row, output: OutputCommit) -> dict[str, Any]:
-    found: dict[str, Any] = next(
-        o for o in task["outputs"] if o["output_index"] == output.output_index
-    )
-    return found
+def _pinned(task: HeldTask, output: OutputCommit) -> Pinned:
+    return next(o for o in task.outputs if o["output_index"] == output.output_index)
 
 
-def _refuse_older(task: Row, staged: Staged, wakes: Wakes, gave_way: Mapping[int, str]) -> None:
-    ours = reads_of(task["inputs"])
-    known = [*ours, *map(Read.of, task["knows"])]
+def _refuse_older(
+    task: HeldTask, staged: Staged, wakes: Wakes, gave_way: Mapping[int, str]
+) -> None:
+    ours = reads_of(task.inputs)
+    known = [*ours, *map(Read.of, task.knows)]
     for partition in staged.current:
         newer = any(gave_way.get(read.input_index) == read.version for read in partition.made_of)
         if newer or is_older(known, [*partition.made_of, *partition.knows]):
@@ -197,7 +197,7 @@ def _refuse_older(task: Row, staged: Staged, wakes: Wakes, gave_way: Mapping[int
                 f"partition {partition.key} was made of a newer state of the inputs",
                 hint="another attempt reads what is current",
             )
-        if task["takes_several"] and keys_of(partition.made_of, wakes) - keys_of(ours, wakes):
+        if task.takes_several and keys_of(partition.made_of, wakes) - keys_of(ours, wakes):
             raise CommitOvertaken(
                 f"partition {partition.key} is there, and not all that it holds was read",
                 hint="another attempt does all of it",
@@ -210,7 +210,7 @@ def _refuse_older(task: Row, staged: Staged, wakes: Wakes, gave_way: Mapping[int
         return
     for partition in staged.current:
         assert partition.span is not None, "a partition with a key is not within a range"
-        asked = ranges_of(partition, woken, set(wakes), several=task["takes_several"])
+        asked = ranges_of(partition, woken, set(wakes), several=task.takes_several)
         if any(gaps(partition.span, [staged.span])) or not has_read(ours, asked):
             raise CommitOvertaken(
                 f"partition {partition.key} is there, and not all of it was read",
@@ -229,7 +229,7 @@ def _refuse_overlap(staged: Staged) -> None:
             )
 
 
-async def _check_base(tx: Tx, task: Row, pinned: dict[str, Any], manifest: Manifest) -> None:
+async def _check_base(tx: Tx, task: HeldTask, pinned: Pinned, manifest: Manifest) -> None:
     if not await appends.is_current(tx, task, pinned):
         raise CommitOvertaken(
             f"rows were committed where partition {manifest.partition_key} is to be added",
@@ -237,8 +237,8 @@ async def _check_base(tx: Tx, task: Row, pinned: dict[str, Any], manifest: Manif
         )
 
 
-def _woken(task: Row) -> list[dict[str, Any]]:
-    return [given for given in task["inputs"] if given.get("trigger", True)]
+def _woken(task: HeldTask) -> list[Given]:
+    return [given for given in task.inputs if given.get("trigger", True)]
 
 
 def span_of(manifest: Manifest) -> BlockRange | None:

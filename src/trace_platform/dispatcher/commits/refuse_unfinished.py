@@ -7,25 +7,23 @@ nothing is there yet.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 from uuid import UUID
 
 from trace_platform.domain.errors import IncompleteOutput
-from trace_platform.domain.freshness import REDONE, Change, Partition, Read, overlap
+from trace_platform.domain.freshness import REDONE, Change, Given, Partition, Read, overlap
 from trace_platform.domain.merge_ranges import gaps
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import partitions
+from trace_platform.state.task_rows import HeldTask
 
-Given = dict[str, Any]
 
-
-async def refuse_unfinished(tx: Tx, task: Row) -> None:
+async def refuse_unfinished(tx: Tx, task: HeldTask) -> None:
     """Raise IncompleteOutput. Of a task that completes, after its commit and in its transaction."""
-    changes = [Change.of(given) for given in task["inputs"] if _makes_anew(given)]
+    changes = [Change.of(given) for given in task.inputs if _makes_anew(given)]
     if not changes:
         return
-    redone = _redone(map(Read.of, task["knows"]))
-    for output in task["outputs"] or ():
+    redone = _redone(map(Read.of, task.knows))
+    for output in task.outputs:
         # What is appended replaces nothing.
         if "append" in output:
             continue

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import ValidationError
 
 from trace_platform.dispatcher.tasks.task_payload import output_prefix
 from trace_platform.dispatcher.tasks.trust import Trusts, refuse_untrusted
 from trace_platform.domain.errors import Forbidden, InvalidManifest, NotFound
 from trace_platform.drivers.object_store import ObjectStore
-from trace_platform.drivers.postgres.queries import Row
+from trace_platform.state.task_rows import HeldTask, Pinned
 from trace_platform.wire.manifest import MANIFEST_NAME, SUCCESS_NAME, Manifest, seal
 from trace_platform.wire.task import OutputCommit
 
@@ -21,7 +19,7 @@ def is_table(output: OutputCommit) -> bool:
     return output.location.startswith(_TABLE)
 
 
-def check_table(task: Row, output: OutputCommit, trusts: Trusts) -> None:
+def check_table(task: HeldTask, output: OutputCommit, trusts: Trusts) -> None:
     """A dataset that is a table of Postgres data: its own table, up to a cursor."""
     refuse_untrusted(task, trusts, "write tables of Postgres data")
     _check_place(task, output, f"{_TABLE}dataset_{output.dataset_uuid}")
@@ -29,7 +27,9 @@ def check_table(task: Row, output: OutputCommit, trusts: Trusts) -> None:
         raise InvalidManifest(f"output {output.output_index} is a table and names no cursor")
 
 
-def verify_output(store: ObjectStore, bucket: str, task: Row, output: OutputCommit) -> Manifest:
+def verify_output(
+    store: ObjectStore, bucket: str, task: HeldTask, output: OutputCommit
+) -> Manifest:
     """The manifest, once everything it promises but the content of the files is checked."""
     pinned = _pinned(task, output)
     _check_place(task, output, output_prefix(bucket, task, pinned) if pinned else "")
@@ -46,11 +46,11 @@ def verify_output(store: ObjectStore, bucket: str, task: Row, output: OutputComm
     return manifest
 
 
-def _pinned(task: Row, output: OutputCommit) -> dict[str, Any] | None:
-    return next((o for o in task["outputs"] if o["output_index"] == output.output_index), None)
+def _pinned(task: HeldTask, output: OutputCommit) -> Pinned | None:
+    return next((o for o in task.outputs if o["output_index"] == output.output_index), None)
 
 
-def _check_place(task: Row, output: OutputCommit, place: str) -> None:
+def _check_place(task: HeldTask, output: OutputCommit, place: str) -> None:
     pinned = _pinned(task, output)
     asked = (str(output.dataset_uuid), str(output.dataset_version), output.location)
     if pinned is None or asked != (pinned["dataset_uuid"], pinned["dataset_version"], place):
@@ -63,12 +63,12 @@ def _check_place(task: Row, output: OutputCommit, place: str) -> None:
         )
 
 
-def _check_range(task: Row, manifest: Manifest) -> None:
+def _check_range(task: HeldTask, manifest: Manifest) -> None:
     """A commit replaces what lies within its range, so that may not reach beyond the task's own."""
     if manifest.start is None or manifest.end is None:
         _check_key(task, manifest)
         return
-    spans = [(given["start"], given["end"]) for given in task["inputs"] if "start" in given]
+    spans = [(given["start"], given["end"]) for given in task.inputs if "start" in given]
     if not spans:
         return
     first, last = min(start for start, _ in spans), max(end for _, end in spans)
@@ -78,8 +78,8 @@ def _check_range(task: Row, manifest: Manifest) -> None:
         )
 
 
-def _check_key(task: Row, manifest: Manifest) -> None:
-    named = [given for given in task["inputs"] if "partition_key" in given]
+def _check_key(task: HeldTask, manifest: Manifest) -> None:
+    named = [given for given in task.inputs if "partition_key" in given]
     keys = [given["partition_key"] for given in named if "start" not in given]
     # What ranges woke is committed as a range: by its name alone it would lie beside others.
     if named and manifest.partition_key not in keys:

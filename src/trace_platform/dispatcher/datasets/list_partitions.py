@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from uuid import UUID
 
 from trace_platform.dispatcher.datasets.find_dataset import find_files
@@ -56,7 +57,7 @@ async def list_files(
         if not count and cold_of is None:
             await _refuse_table(tx, org_id, dataset, version)
         rows = await datasets.partition_files(tx, version, after_start, after_key, limit + 1)
-    shown = [PartitionFiles(**row) for row in rows[:limit]]
+    shown = [PartitionFiles(**asdict(row)) for row in rows[:limit]]
     return DatasetFiles(
         dataset=dataset_label(dataset),
         dataset_version=version,

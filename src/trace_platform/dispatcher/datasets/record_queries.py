@@ -50,8 +50,6 @@ async def list_pii_accesses(
     has any more, what was recorded under it."""
     async with overview.snapshot(state) as tx:
         named = await datasets.find_published(tx, org_id, dataset) if dataset else None
-        rows = await queries.accesses(
-            tx, org_id, caller, named["uuid"] if named else dataset, limit
-        )
+        rows = await queries.accesses(tx, org_id, caller, named.uuid if named else dataset, limit)
     fields = PiiAccess.model_fields
     return PiiAccesses(accesses=[PiiAccess(**{f: row[f] for f in fields}) for row in rows])

@@ -9,6 +9,7 @@ from trace_platform.dispatcher.sources.refuse_held import refuse_held
 from trace_platform.domain.errors import UnknownDataset
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.state import events, locks
+from trace_platform.state.events import NewEvent
 from trace_platform.wire.control import EmitRequest
 
 
@@ -25,11 +26,16 @@ async def emit_events(state: Database, org_id: UUID, request: EmitRequest) -> in
                 f"'{request.dataset}' has no generation {version}",
                 hint=f"its current one is {dataset['current_version']}",
             )
-        identity = {
-            "org_id": str(org_id),
-            "dataset_uuid": str(dataset["uuid"]),
-            "dataset_version": str(version),
-        }
-        return await events.record(
-            tx, [identity | event.model_dump(mode="json") for event in request.events]
-        )
+        given = [
+            NewEvent(
+                org_id=org_id,
+                dataset_uuid=dataset["uuid"],
+                dataset_version=version,
+                cursor=event.cursor,
+                partition_key=event.partition_key,
+                start=event.start,
+                end=event.end,
+            )
+            for event in request.events
+        ]
+        return await events.record(tx, given)

@@ -24,7 +24,7 @@ async def publish_buffer(
         return await buffers.publish(
             tx,
             # Whose rows they are is said by the task, never by the batch.
-            org_id=task["org_id"],
+            org_id=task.org_id,
             task_id=request.task_id,
             attempt=request.attempt,
             dataset_uuid=request.dataset_uuid,

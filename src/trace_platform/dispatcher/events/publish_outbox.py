@@ -12,9 +12,9 @@ import structlog
 from trace_platform.domain.errors import Unavailable
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.drivers.queue import QueueSender, source_queue
 from trace_platform.state import events, outbox
+from trace_platform.state.outbox import Owed
 
 log = structlog.get_logger()
 
@@ -46,7 +46,7 @@ class Publishing:
 async def publish_outbox(me: Publishing, limit: int = 500) -> int:
     """How many rows were dealt with. Safe in several dispatchers at once."""
     routed, announcements = await _route(me, limit)
-    queued = [row for row in announcements if row["payload"]["runtime"] in me.queues]
+    queued = [row for row in announcements if row.payload["runtime"] in me.queues]
     if len(queued) < len(announcements):
         me.others_due()
     await _send(me, queued)
@@ -56,7 +56,7 @@ async def publish_outbox(me: Publishing, limit: int = 500) -> int:
     return routed + len(owed)
 
 
-async def _route(me: Publishing, limit: int) -> tuple[int, list[Row]]:
+async def _route(me: Publishing, limit: int) -> tuple[int, list[Owed]]:
     try:
         return await _route_some(me, limit)
     except Unavailable:
@@ -74,28 +74,28 @@ async def _route(me: Publishing, limit: int) -> tuple[int, list[Row]]:
     return routed, announcements
 
 
-async def _route_some(me: Publishing, limit: int) -> tuple[int, list[Row]]:
+async def _route_some(me: Publishing, limit: int) -> tuple[int, list[Owed]]:
     async with me.state.transaction() as tx:
         rows = await outbox.take_routes(tx, limit)
         if not rows:
             return 0, []
-        payloads = [row["payload"] for row in rows]
+        payloads = [row.payload for row in rows]
         return len(rows), await events.route(tx, payloads, me.sent, HIDE_S)
 
 
-async def _route_one(me: Publishing) -> tuple[int, list[Row]]:
+async def _route_one(me: Publishing) -> tuple[int, list[Owed]]:
     """The next row by itself; one that fails again is put off."""
-    taken: list[Row] = []
+    taken: list[Owed] = []
     try:
         async with me.state.transaction() as tx:
             taken = await outbox.take_routes(tx, 1)
             if not taken:
                 return 0, []
-            return 1, await events.route(tx, [taken[0]["payload"]], me.sent, HIDE_S)
+            return 1, await events.route(tx, [taken[0].payload], me.sent, HIDE_S)
     except Unavailable:
         raise
     except Exception:
-        ids = [row["id"] for row in taken]
+        ids = [row.id for row in taken]
         log.exception("row_cannot_be_routed", outbox_ids=ids)
         async with me.state.statement() as tx:
             # Its events each get a row of their own; what is one already is put off.
@@ -104,7 +104,7 @@ async def _route_one(me: Publishing) -> tuple[int, list[Row]]:
         return 1, []
 
 
-async def _send(me: Publishing, rows: list[Row]) -> None:
+async def _send(me: Publishing, rows: list[Owed]) -> None:
     if not rows:
         return
     messages: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -113,24 +113,24 @@ async def _send(me: Publishing, rows: list[Row]) -> None:
         try:
             name, bodies = _messages(me, row)
         except (KeyError, TypeError):
-            log.exception("row_cannot_be_sent", outbox_id=row["id"])
-            unclear.append(row["id"])
+            log.exception("row_cannot_be_sent", outbox_id=row.id)
+            unclear.append(row.id)
         else:
             messages[name] += bodies
     for name, bodies in messages.items():
         await me.queue.send(name, bodies)
     # Settled after the send: a crash here repeats a wake-up, never loses one.
     async with me.state.statement() as tx:
-        await outbox.settle(tx, [row["id"] for row in rows if row["id"] not in unclear])
+        await outbox.settle(tx, [row.id for row in rows if row.id not in unclear])
     if unclear:
         async with me.state.statement() as tx:
             await outbox.postpone(tx, unclear, POSTPONE_S)
 
 
-def _messages(me: Publishing, row: Row) -> tuple[str, list[dict[str, Any]]]:
+def _messages(me: Publishing, row: Owed) -> tuple[str, list[dict[str, Any]]]:
     """To which queue, and what."""
-    payload = row["payload"]
-    if row["kind"] == "buffer":
+    payload = row.payload
+    if row.kind == "buffer":
         return BUFFER_QUEUE, [payload]
     bodies = [{"task_id": task_id} for task_id in payload["task_ids"]]
     queue = me.queues[payload["runtime"]]

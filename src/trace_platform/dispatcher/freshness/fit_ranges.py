@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 from uuid import UUID
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.freshness import (
     Change,
+    Given,
     Partition,
     hull,
     left_of,
@@ -23,10 +23,10 @@ from trace_platform.domain.freshness import (
     ranges_of,
 )
 from trace_platform.domain.merge_ranges import merge_ranges
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import partitions, tasks
+from trace_platform.state.task_rows import ClaimedTask
 
-Given = dict[str, Any]
 # What an input says of the change that woke the task.
 _OF_WAKES = ("changed_at", "invalidation", "replaces")
 # By input, the ranges of it that are read.
@@ -42,9 +42,9 @@ class Whole:
 
 
 async def fit_ranges(
-    tx: Tx, claimed: Sequence[Row], wakes: Mapping[UUID, Mapping[int, Given]]
-) -> None:
-    """In place, before what is only read is added. By generation and input: what wakes it now."""
+    tx: Tx, claimed: Sequence[ClaimedTask], wakes: Mapping[UUID, Mapping[int, Given]]
+) -> list[ClaimedTask]:
+    """Before what is only read is added. By generation and input: what wakes it now."""
     spans = [hull(_spans(given)) if (given := _ranged(task)) else None for task in claimed]
     asked = [
         (n, version, span)
@@ -56,45 +56,46 @@ async def fit_ranges(
     together: dict[UUID, BlockRange] = {}
     for _, version, span in asked:
         together[version] = hull([span, together.get(version, span)])
+    fitted = list(claimed)
     if not await partitions.touched(tx, [(0, *each) for each in together.items()]):
-        return
+        return fitted
     for n in await partitions.touched(tx, asked):
-        await _fit(tx, claimed[n], wakes[claimed[n]["generation_id"]])
+        fitted[n] = await _fit(tx, fitted[n], wakes[fitted[n].generation_id])
+    return fitted
 
 
-def _ranged(task: Row) -> list[Given]:
-    return [given for given in task["inputs"] if "start" in given]
+def _ranged(task: ClaimedTask) -> list[Given]:
+    return [given for given in task.inputs if "start" in given]
 
 
-async def _fit(tx: Tx, task: Row, wakes: Mapping[int, Given]) -> None:
+async def _fit(tx: Tx, task: ClaimedTask, wakes: Mapping[int, Given]) -> ClaimedTask:
     left = [part for change in _changes(task) for part in await _left(tx, task, change)]
-    unranged = [each for each in task["inputs"] if "start" not in each]
+    unranged = [each for each in task.inputs if "start" not in each]
     if not left:
         # Others hold all of it: its commit says so, or what else woke it is done alone.
-        task["inputs"] = unranged or task["inputs"]
-        return
+        return replace(task, inputs=unranged or task.inputs)
     wholes = [await _whole(tx, task, merged.span, wakes) for merged in merge_ranges(left)]
     first, *others = await _groups(tx, task, _joined(wholes))
-    given = task["inputs"]
-    task["inputs"] = _inputs(given, first, wakes) + unranged
     if others:
-        await tasks.split(tx, task["id"], [_inputs(given, group, wakes) for group in others])
+        parts = [_inputs(task.inputs, group, wakes) for group in others]
+        await tasks.split(tx, task.id, parts)
+    return replace(task, inputs=_inputs(task.inputs, first, wakes) + unranged)
 
 
-def _changes(task: Row) -> list[Change]:
+def _changes(task: ClaimedTask) -> list[Change]:
     """What is appended to is never taken for done: its rows come from more than one reading."""
     found = [Change.of(given) for given in _ranged(task)]
-    return found if task["append"] is None else [replace(c, changed_at=None) for c in found]
+    return found if task.append is None else [replace(c, changed_at=None) for c in found]
 
 
-async def _left(tx: Tx, task: Row, change: Change) -> list[BlockRange]:
+async def _left(tx: Tx, task: ClaimedTask, change: Change) -> list[BlockRange]:
     """What of a change is still to be read, as one range."""
     assert change.span is not None, "only ranges are fitted"
     left = left_of(change, await _current(tx, task, change.span))
     return [hull(left)] if left else []
 
 
-async def _whole(tx: Tx, task: Row, span: BlockRange, wakes: Iterable[int]) -> Whole:
+async def _whole(tx: Tx, task: ClaimedTask, span: BlockRange, wakes: Iterable[int]) -> Whole:
     """The range with all of each partition that it cuts, as their makers read it."""
     woken = {each["input_index"] for each in _ranged(task) if overlap(range_of(each), span)}
     ranges: Ranges = {index: [span] for index in woken}
@@ -102,7 +103,7 @@ async def _whole(tx: Tx, task: Row, span: BlockRange, wakes: Iterable[int]) -> W
         current = [each for output in await _current(tx, task, span) for each in output]
         wider = hull([span, *(each.span for each in current if each.span is not None)])
         for partition in current:
-            asked = ranges_of(partition, woken, set(wakes), several=task["takes_several"])
+            asked = ranges_of(partition, woken, set(wakes), several=task.takes_several)
             for index, read in asked:
                 ranges.setdefault(index, []).append(read)
         if wider == span:
@@ -128,7 +129,7 @@ def _one(wholes: Iterable[Whole]) -> Whole:
     return Whole(hull([whole.span for whole in together]), ranges)
 
 
-async def _groups(tx: Tx, task: Row, wholes: Sequence[Whole]) -> list[Whole]:
+async def _groups(tx: Tx, task: ClaimedTask, wholes: Sequence[Whole]) -> list[Whole]:
     """Those that nothing which is committed lies between: one partition may hold them."""
     groups = [wholes[0]]
     for following in wholes[1:]:
@@ -168,12 +169,10 @@ def _spans(given: Sequence[Given]) -> list[BlockRange]:
     return [span for each in given if (span := range_of(each)) is not None]
 
 
-def own_versions(task: Row) -> list[UUID]:
+def own_versions(task: ClaimedTask) -> list[UUID]:
     """Of its outputs. What others write as well was made of something else."""
-    return [
-        UUID(output["dataset_version"]) for output in task["outputs"] if not output.get("shared")
-    ]
+    return [UUID(output["dataset_version"]) for output in task.outputs if not output.get("shared")]
 
 
-async def _current(tx: Tx, task: Row, span: BlockRange) -> list[list[Partition]]:
+async def _current(tx: Tx, task: ClaimedTask, span: BlockRange) -> list[list[Partition]]:
     return [await partitions.within(tx, version, span) for version in own_versions(task)]

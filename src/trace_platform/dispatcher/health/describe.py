@@ -12,6 +12,8 @@ from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import dags, datasets, overview, tasks
+from trace_platform.state.dags import ActiveJob
+from trace_platform.state.task_rows import TaskCount
 from trace_platform.wire.control import (
     DagStatus,
     DatasetStatus,
@@ -44,26 +46,26 @@ async def dag_status(
         as_of, routing = await overview.routing(tx, org_id, dag_name)
         counts = await tasks.counts(tx, org_id, dag_name, since)
         held = await datasets.published(tx, org_id, dag_name)
-    by_job: dict[str, list[Row]] = defaultdict(list)
-    for row in counts:
-        by_job[row["job_name"]].append(row)
+    by_job: dict[str, list[TaskCount]] = defaultdict(list)
+    for count in counts:
+        by_job[count.job_name].append(count)
     return DagStatus(
         dag_name=dag_name,
         as_of=as_of,
         routing=routing,
         oldest_open=min(
-            (row["oldest_open"] for row in counts if row["oldest_open"] is not None), default=None
+            (each.oldest_open for each in counts if each.oldest_open is not None), default=None
         ),
-        jobs=[_job_status(job, by_job[job["name"]]) for job in jobs],
-        datasets=[DatasetStatus(**{f: row[f] for f in DatasetStatus.model_fields}) for row in held],
+        jobs=[_job_status(job, by_job[job.name]) for job in jobs],
+        datasets=[DatasetStatus.model_validate(dataset, from_attributes=True) for dataset in held],
     )
 
 
-def _job_status(job: Row, counts: list[Row]) -> JobStatus:
+def _job_status(job: ActiveJob, counts: list[TaskCount]) -> JobStatus:
     return JobStatus(
-        name=job["name"],
-        operator=job["operator"],
-        counts={row["status"]: row["tasks"] for row in counts},
+        name=job.name,
+        operator=job.operator,
+        counts={each.status: each.tasks for each in counts},
     )
 
 
@@ -79,7 +81,8 @@ async def list_tasks(
         rows = await tasks.listing(tx, org_id, dag_name, job_name, status, limit + 1)
         if not rows:
             await check_known(tx, org_id, dag_name, job_name)
-    return TaskList(tasks=[TaskStatus(**row) for row in rows[:limit]], more=len(rows) > limit)
+    shown = [TaskStatus.model_validate(row, from_attributes=True) for row in rows[:limit]]
+    return TaskList(tasks=shown, more=len(rows) > limit)
 
 
 async def group_tasks(
@@ -132,4 +135,4 @@ async def fetch_task(state: Database, bucket: str, task_id: UUID) -> FetchRespon
         if task is None:
             raise NotFound(f"there is no task {task_id}")
         (payload,) = await task_payloads(tx, [task], bucket)
-    return FetchResponse(status=task["status"], task=payload)
+    return FetchResponse(status=task.status, task=payload)

@@ -21,6 +21,7 @@ from trace_platform.domain.figures import count, duration
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import overview, sources
+from trace_platform.state.dags import ActiveJob
 from trace_platform.wire.control import PRIORITIES, Hold, JobQueue, LastEvent, Reason, Why
 
 
@@ -28,17 +29,17 @@ async def explain_job(
     tx: Tx, runtimes: Runtimes, org_id: UUID, dag_name: str, job_name: str
 ) -> Why:
     job = await find_job(tx, org_id, dag_name, job_name)
-    inputs = [LastEvent(**row) for row in await overview.inputs_of_job(tx, job["id"])]
+    inputs = [LastEvent(**row) for row in await overview.inputs_of_job(tx, job.id)]
     rows = await overview.newest_outputs(tx, org_id, dag_name, job_name)
     outputs = [LastEvent(**row) for row in rows]
     name = f"{dag_name}.{job_name}"
-    if job["runtime"] is None:
+    if job.runtime is None:
         found = await holds_of(tx, org_id, dag_name, job_name)
-        held = [hold for hold in found if PRIORITIES[job["priority"]] in hold.priorities]
+        held = [hold for hold in found if PRIORITIES[job.priority] in hold.priorities]
         queues = by_name(await job_queues(tx, org_id))
         return _why(job, list(_source(name, held, queues, outputs)), None, inputs, outputs)
-    around = await look_around(tx, runtimes, org_id, job["id"])
-    failure = await overview.newest_failure(tx, job["id"])
+    around = await look_around(tx, runtimes, org_id, job.id)
+    failure = await overview.newest_failure(tx, job.id)
     outages = [o for o in await overview.outages(tx, org_id) if _is_of(o, job)]
     reasons = [
         *await _stuck(tx, org_id, job),
@@ -50,15 +51,15 @@ async def explain_job(
 
 
 def _why(
-    job: Row,
+    job: ActiveJob,
     reasons: list[Reason],
     queue: JobQueue | None,
     inputs: list[LastEvent],
     outputs: list[LastEvent],
 ) -> Why:
     return Why(
-        dag_name=job["dag_name"],
-        job_name=job["name"],
+        dag_name=job.dag_name,
+        job_name=job.name,
         task_id=None,
         status=None,
         answer=reasons[0].text,
@@ -70,15 +71,15 @@ def _why(
     )
 
 
-def _is_of(row: Row, job: Row) -> bool:
-    return (row["dag_name"], row["job_name"]) == (job["dag_name"], job["name"])
+def _is_of(row: Row, job: ActiveJob) -> bool:
+    return (row["dag_name"], row["job_name"]) == (job.dag_name, job.name)
 
 
-async def _stuck(tx: Tx, org_id: UUID, job: Row) -> list[Reason]:
-    if job["activation"] != "source":
+async def _stuck(tx: Tx, org_id: UUID, job: ActiveJob) -> list[Reason]:
+    if job.activation != "source":
         return []
     runs = [run for run in await sources.listing(tx, org_id) if _is_of(run, job)]
-    name = f"{job['dag_name']}.{job['name']}"
+    name = f"{job.dag_name}.{job.name}"
     return [reason for run in runs for reason in stuck_reason(name, run)]
 
 

@@ -14,8 +14,9 @@ from trace_platform.dag.event_operators.range_aggregator import Config
 from trace_platform.dispatcher.operators.contract import News, Woken
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import coverage
+from trace_platform.state.coverage import Extent
 from trace_platform.wire.task import TaskInput
 
 # Emitted by one task: it runs within a transaction.
@@ -25,9 +26,10 @@ MAX_CHUNKS = 10_000
 class RangeAggregator(range_aggregator.RangeAggregator):
     async def run(self, tx: Tx, task: Woken) -> list[News]:
         extents = await coverage.extents(tx, task.generation_id)
-        if not extents or any(extent["last"] is None for extent in extents):
+        ends = [extent.last for extent in extents if extent.last is not None]
+        if not extents or len(ends) < len(extents):
             return []
-        final = min(extent["last"] for extent in extents) - task.config.finality_depth
+        final = min(ends) - task.config.finality_depth
         concerned = {
             chunk.end: chunk
             for given in task.inputs
@@ -61,19 +63,19 @@ def _concerned(given: TaskInput, config: Config, final: int) -> Iterator[BlockRa
             yield chunk
 
 
-async def _whole(tx: Tx, extents: list[Row], chunk: BlockRange) -> tuple[BlockRange, int] | None:
+async def _whole(tx: Tx, extents: list[Extent], chunk: BlockRange) -> tuple[BlockRange, int] | None:
     """The chunk, from the first block that all inputs have, and the last update of it; None while
     a part of it is missing."""
     reaches = []
     for extent in extents:
-        found = await coverage.reach(tx, extent["dataset_version"], chunk)
+        found = await coverage.reach(tx, extent.dataset_version, chunk)
         if found is None:
             return None
         reaches.append(found)
     begin = [
         found.start
         for extent, found in zip(extents, reaches, strict=True)
-        if extent["first_end"] >= found.start
+        if extent.first_end is not None and extent.first_end >= found.start
     ]
     first = max([chunk.start, *begin])
     if any(found.start > first for found in reaches):

@@ -126,7 +126,7 @@ async def _hold_upstream(tx: Tx, levels: Levels) -> list[tuple[UUID, str, str]]:
     if not causes:
         return []
     released = await pressure.hold_upstream(tx, pressed, causes)
-    return sorted({(row["org_id"], row["dag_name"], row["job_name"]) for row in released})
+    return sorted({(job.org_id, job.dag_name, job.job_name) for job in released})
 
 
 def _log_changes(levels: Levels) -> None:

@@ -8,8 +8,9 @@ from uuid import UUID
 from trace_platform.dispatcher.redo.show_backfill import as_status, no_backfill
 from trace_platform.domain.errors import Conflict
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import backfills
+from trace_platform.state.backfills import LockedBackfill
 from trace_platform.wire.backfill import BackfillAction
 
 Verb = Literal["pause", "resume", "cancel"]
@@ -27,7 +28,7 @@ async def control_backfill(
         found = await backfills.lock(tx, org_id, backfill_id)
         if found is None:
             raise no_backfill(backfill_id)
-        changed = found["status"] != _BECOMES[verb]
+        changed = found.status != _BECOMES[verb]
         if changed:
             await _change(tx, found, verb)
         row = await backfills.get(tx, org_id, backfill_id)
@@ -35,11 +36,11 @@ async def control_backfill(
     return BackfillAction(changed=changed, backfill=as_status(row))
 
 
-async def _change(tx: Tx, found: Row, verb: Verb) -> None:
-    if found["status"] not in ("Running", "Paused"):
-        raise Conflict(f"backfill {found['id']} has ended already: {found['status']}")
+async def _change(tx: Tx, found: LockedBackfill, verb: Verb) -> None:
+    if found.status not in ("Running", "Paused"):
+        raise Conflict(f"backfill {found.id} has ended already: {found.status}")
     if verb == "cancel":
-        await backfills.finish(tx, found["id"], "Canceled", "a user canceled it")
-        await backfills.cancel_tasks(tx, found["id"])
+        await backfills.finish(tx, found.id, "Canceled", "a user canceled it")
+        await backfills.cancel_tasks(tx, found.id)
     else:
-        await backfills.set_status(tx, found["id"], "Paused" if verb == "pause" else "Running")
+        await backfills.set_status(tx, found.id, "Paused" if verb == "pause" else "Running")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID, uuid4, uuid5
 
 from trace_platform.dispatcher.datasets.find_dataset import find_dataset
@@ -14,6 +14,9 @@ from trace_platform.domain.errors import BadInput, Conflict, Forbidden
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import dags, invalidations, locks, scopes
+from trace_platform.state.invalidations import InvalidPart, NewInvalidation, RecordedInvalidation
+from trace_platform.state.scopes import ScopeInput
+from trace_platform.state.task_rows import HeldTask
 from trace_platform.wire.invalidation import InvalidateRequest, InvalidateResponse
 from trace_platform.wire.task import Invalidation, InvalidScope
 
@@ -50,32 +53,35 @@ async def invalidate(
                 "which is not deployed any more",
                 hint="nothing reads it, and nothing can make it anew",
             )
-        row = scope_row(request) | {
-            "id": str(request.request_id or uuid4()),
-            "org_id": str(org_id),
-            "dataset_uuid": str(dataset["uuid"]),
-            "dataset_version": str(dataset["current_version"]),
+        given = NewInvalidation(
+            **_scope(request),
+            id=request.request_id or uuid4(),
+            org_id=org_id,
+            dataset_uuid=dataset["uuid"],
+            dataset_version=dataset["current_version"],
             # What several jobs write nobody makes anew.
-            "remade": job is None or job["activation"] == "source",
-        }
-        new = await invalidations.record(tx, [row])
-        recorded = await invalidations.get(tx, UUID(row["id"]))
+            remade=job is None or job.activation == "source",
+        )
+        new = await invalidations.record(tx, [given])
+        recorded = await invalidations.get(tx, given.id)
         assert recorded is not None, "it was just recorded, or before"
         _refuse_another(request, dataset, recorded, org_id)
         producer = f"{dataset['dag_name']}.{dataset['job_name']}"
         jobs, note = await _concerned(tx, recorded, producer)
     return InvalidateResponse(
-        invalidation_id=recorded["id"],
+        invalidation_id=recorded.id,
         new=bool(new),
-        remade=recorded["remade"],
+        remade=recorded.remade,
         jobs=jobs,
-        note=recorded["note"] or note,
+        note=recorded.note or note,
     )
 
 
-def _refuse_another(request: InvalidateRequest, dataset: Row, found: Row, org_id: UUID) -> None:
+def _refuse_another(
+    request: InvalidateRequest, dataset: Row, found: RecordedInvalidation, org_id: UUID
+) -> None:
     """Its range may have grown since: what it was merged with is part of it."""
-    said = (found["org_id"], found["dataset_uuid"], found["reason"])
+    said = (found.org_id, found.dataset_uuid, found.reason)
     if said != (org_id, dataset["uuid"], request.reason):
         raise Conflict(
             f"request {request.request_id} was made before, for something else",
@@ -83,62 +89,73 @@ def _refuse_another(request: InvalidateRequest, dataset: Row, found: Row, org_id
         )
 
 
-async def _concerned(tx: Tx, found: Row, producer: str) -> tuple[list[str], str | None]:
+async def _concerned(tx: Tx, found: InvalidPart, producer: str) -> tuple[list[str], str | None]:
     """Who has something to do for it as things stand, or why nobody has."""
-    if found["remade"]:
-        names = [row["name"] for row in await invalidations.readers(tx, found["dataset_version"])]
+    if found.remade:
+        names = [each.name for each in await invalidations.readers(tx, found.dataset_version)]
         return names, None if names else "nobody reads it"
-    given = await producer_inputs(tx, found)
+    generation_id = await scopes.generation_of(tx, found.dataset_version)
+    given = await producer_inputs(tx, found, generation_id)
     return ([producer], None) if given else ([], NOTHING_UPSTREAM)
 
 
-async def producer_inputs(tx: Tx, invalid: Row) -> list[Row]:
+async def producer_inputs(
+    tx: Tx, invalid: InvalidPart, generation_id: UUID
+) -> Sequence[ScopeInput]:
     """What the producer made the invalid part of, as far as it is there."""
-    generation_id = invalid.get("generation_id") or await scopes.generation_of(
-        tx, invalid["dataset_version"]
-    )
-    if invalid["range_start"] is None:
-        return await scopes.of_partition(tx, generation_id, invalid["partition_key"])
-    span = BlockRange(invalid["range_start"], invalid["range_end"])
+    if invalid.range_start is None or invalid.range_end is None:
+        return await scopes.of_partition(tx, generation_id, invalid.partition_key)
+    span = BlockRange(invalid.range_start, invalid.range_end)
     return await scopes.overlapping(tx, generation_id, span)
 
 
-def attempt_rows(task: Row, given: Sequence[Invalidation], trusts: Trusts) -> list[dict[str, Any]]:
+def new_invalidations(
+    task: HeldTask, given: Sequence[Invalidation], trusts: Trusts
+) -> list[NewInvalidation]:
     """What an attempt reports, as it is recorded. Raise Forbidden for what it neither writes nor
     reads, and for an operator that is not trusted: other jobs run again for it."""
     if given:
         refuse_untrusted(task, trusts, "say that data is invalid")
-    written = _generations(task["outputs"]) if given else set()
-    read = _generations(task["inputs"]) if given else set()
-    rows = []
+    written = _generations(task.outputs) if given else set()
+    read = _generations(task.inputs) if given else set()
+    found = []
     for each in given:
         generation = (str(each.dataset_uuid), str(each.dataset_version))
         if generation not in written | read:
             raise Forbidden(
                 f"dataset {each.dataset_uuid} is neither an input nor an output of this attempt"
             )
-        rows.append(attempt_row(task, each, remade=generation in written))
-    return rows
+        found.append(new_invalidation(task, each, remade=generation in written))
+    return found
 
 
-def attempt_row(task: Row, invalid: Invalidation, *, remade: bool) -> dict[str, Any]:
+def new_invalidation(task: HeldTask, invalid: Invalidation, *, remade: bool) -> NewInvalidation:
     """Reported twice by one attempt, it is one; with an id of its own also by several."""
-    scope = scope_row(invalid)
+    scope = _scope(invalid)
     part = f"{scope['scope']}/{scope['partition_key']}/{scope['start']}-{scope['end']}"
-    once = invalid.request_id or f"{task['attempt']}/{part}"
-    said = f"{task['id']}/{once}/{invalid.dataset_version}"
-    return scope | {
-        "id": str(uuid5(_NAMESPACE, said)),
-        "org_id": str(task["org_id"]),
-        "dataset_uuid": str(invalid.dataset_uuid),
-        "dataset_version": str(invalid.dataset_version),
-        "remade": remade,
-        "task_id": str(task["id"]),
-        "attempt": task["attempt"],
-    }
+    once = invalid.request_id or f"{task.attempt}/{part}"
+    said = f"{task.id}/{once}/{invalid.dataset_version}"
+    return NewInvalidation(
+        **scope,
+        id=uuid5(_NAMESPACE, said),
+        org_id=task.org_id,
+        dataset_uuid=invalid.dataset_uuid,
+        dataset_version=invalid.dataset_version,
+        remade=remade,
+        task_id=task.id,
+        attempt=task.attempt,
+    )
 
 
-def scope_row(scope: InvalidScope) -> dict[str, Any]:
+class _Scope(TypedDict):
+    scope: str
+    partition_key: str | None
+    start: int | None
+    end: int | None
+    reason: str
+
+
+def _scope(scope: InvalidScope) -> _Scope:
     span = range_of(scope)
     return {
         "scope": scope.scope,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from uuid import UUID
 
 from trace_platform.dispatcher.datasets.find_dataset import find_dataset
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import invalidations
+from trace_platform.state.invalidations import ListedInvalidation
 from trace_platform.wire.invalidation import InvalidationList, InvalidationStatus
 
 
@@ -21,11 +22,11 @@ async def list_invalidations(
             tx, org_id, dataset["uuid"] if dataset else None, limit, open_only=open_only
         )
     return InvalidationList(
-        invalidations=[InvalidationStatus(**row, state=_state(row)) for row in rows]
+        invalidations=[InvalidationStatus(**asdict(row), state=_state(row)) for row in rows]
     )
 
 
-def _state(row: Row) -> str:
-    if row["processed_at"] is not None:
+def _state(row: ListedInvalidation) -> str:
+    if row.processed_at is not None:
         return "processed"
-    return "open" if row["tasks"] else "waiting"
+    return "open" if row.tasks else "waiting"

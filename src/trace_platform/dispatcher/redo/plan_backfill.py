@@ -10,8 +10,10 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import BadInput, DeployInProgress
 from trace_platform.domain.merge_ranges import gaps
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import backfills, plans, scopes
+from trace_platform.state.backfills import BackfillTarget, Maker
+from trace_platform.state.scopes import RangeInput
 from trace_platform.wire.backfill import BackfillPlan, BackfillRange, Gap, Upstream
 from trace_platform.wire.plan import Amount
 
@@ -20,20 +22,20 @@ from trace_platform.wire.plan import Amount
 class Due:
     """The inputs of a job that hold some of a range, and how far it is with each."""
 
-    job: Row
-    inputs: list[Row]
+    job: BackfillTarget
+    inputs: list[RangeInput]
     states: dict[int, str]
     force: bool
 
     @property
-    def due(self) -> list[Row]:
+    def due(self) -> list[RangeInput]:
         """What a backfill works through, in the order of the blocks."""
-        left = [i for i in self.inputs if self.force or self.states[i["event_id"]] == "due"]
-        return sorted(left, key=lambda given: (given["start"], given["end"], given["event_id"]))
+        left = [i for i in self.inputs if self.force or self.states[i.event_id] == "due"]
+        return sorted(left, key=lambda given: (given.start, given.end, given.event_id))
 
     @property
     def tasks(self) -> int:
-        return tasks_for(self.job["execution_strategy"], len(self.due))
+        return tasks_for(self.job.execution_strategy, len(self.due))
 
 
 async def plan_backfill(state: Database, org_id: UUID, asked: BackfillRange) -> BackfillPlan:
@@ -48,16 +50,16 @@ async def find_due(tx: Tx, org_id: UUID, asked: BackfillRange) -> Due:
     if job is None:
         await find_job(tx, org_id, asked.dag_name, asked.job_name)
         raise AssertionError("it says which jobs there are")
-    if job["activation"] == "source":
+    if job.activation == "source":
         raise _is_source(job, asked)
-    if job["rebuilt"]:
+    if job.rebuilt:
         raise DeployInProgress(
             f"{asked.dag_name}.{asked.job_name} is being rebuilt by a deploy",
             hint=f"wait for it: trace deploys {asked.dag_name}",
         )
-    inputs = await scopes.overlapping(tx, job["generation_id"], BlockRange(asked.start, asked.end))
-    ids = [given["event_id"] for given in inputs]
-    states = await scopes.states(tx, job["generation_id"], ids)
+    inputs = await scopes.overlapping(tx, job.generation_id, BlockRange(asked.start, asked.end))
+    ids = [given.event_id for given in inputs]
+    states = await scopes.states(tx, job.generation_id, ids)
     return Due(job, inputs, states, asked.force)
 
 
@@ -70,9 +72,9 @@ def inputs_per_task(strategy: str | None) -> int:
     return scopes.MAX_INPUTS if strategy == "Bulk" else 1
 
 
-def _is_source(job: Row, asked: BackfillRange) -> BadInput:
+def _is_source(job: BackfillTarget, asked: BackfillRange) -> BadInput:
     name = f"{asked.dag_name}.{asked.job_name}"
-    kind = job["source"]["kind"]
+    kind = job.kind
     if kind == "manual":
         return BadInput(
             f"{name} is a source: it reads nothing that could be worked through again",
@@ -87,10 +89,10 @@ def _is_source(job: Row, asked: BackfillRange) -> BadInput:
 async def _plan(tx: Tx, found: Due, asked: BackfillRange) -> BackfillPlan:
     states = list(found.states.values())
     due = found.due
-    generation_id = found.job["generation_id"]
-    ids = [given["event_id"] for given in found.inputs]
+    generation_id = found.job.generation_id
+    ids = [given.event_id for given in found.inputs]
     each_s = await backfills.each_s(tx, generation_id, ids)
-    held = [BlockRange(given["start"], given["end"]) for given in found.inputs]
+    held = [BlockRange(given.start, given.end) for given in found.inputs]
     missing = list(gaps(BlockRange(asked.start, asked.end), held))
     makers = await backfills.upstream(tx, generation_id) if missing else []
     return BackfillPlan(
@@ -102,8 +104,8 @@ async def _plan(tx: Tx, found: Due, asked: BackfillRange) -> BackfillPlan:
         tasks=found.tasks,
         amount=Amount(
             partitions=len(due),
-            rows=sum(given["rows"] for given in due),
-            bytes=sum(given["bytes"] for given in due),
+            rows=sum(given.rows for given in due),
+            bytes=sum(given.bytes for given in due),
             seconds=None if each_s is None else each_s * found.tasks,
         ),
         slots=await plans.slots(tx),
@@ -112,12 +114,12 @@ async def _plan(tx: Tx, found: Due, asked: BackfillRange) -> BackfillPlan:
     )
 
 
-def _upstream(maker: Row, start: int, end: int) -> Upstream:
-    dag, job = maker["dag_name"], maker["job_name"]
+def _upstream(maker: Maker, start: int, end: int) -> Upstream:
+    dag, job = maker.dag_name, maker.job_name
     command = None
-    if maker["activation"] == "reactive":
+    if maker.activation == "reactive":
         command = f"trace backfill {dag}.{job} --from {start} --to {end}"
-    elif maker["kind"] == "manual":
+    elif maker.kind == "manual":
         command = _trigger(dag, job, start, end)
     return Upstream(job=f"{dag}.{job}", command=command)
 

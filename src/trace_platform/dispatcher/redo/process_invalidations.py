@@ -9,46 +9,48 @@ for ever.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 from uuid import UUID
 
 import structlog
 
-from trace_platform.dispatcher.redo.invalidate import attempt_row
+from trace_platform.dispatcher.redo.invalidate import new_invalidation
+from trace_platform.domain.freshness import Given
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import invalidations
+from trace_platform.state.invalidations import NewInvalidation
+from trace_platform.state.task_rows import HeldTask
 from trace_platform.wire.task import Invalidation, OutputCommit
 
 log = structlog.get_logger()
 
 
-async def process_invalidations(tx: Tx, completed: Iterable[Row]) -> None:
+async def process_invalidations(tx: Tx, completed: Iterable[HeldTask]) -> None:
     """Of tasks that complete in this transaction, behind their fences."""
-    done = [task["id"] for task in completed if does_again(task)]
+    done = [task.id for task in completed if does_again(task)]
     if done:
         await invalidations.close_tasks(tx, done)
 
 
-def does_again(task: Row) -> bool:
-    return any(given.get("invalidation") is not None for given in task["inputs"])
+def does_again(task: HeldTask) -> bool:
+    return any(given.get("invalidation") is not None for given in task.inputs)
 
 
-def cascade_rows(task: Row, tables: Sequence[OutputCommit]) -> Iterator[dict[str, Any]]:
+def cascaded(task: HeldTask, tables: Sequence[OutputCommit]) -> Iterator[NewInvalidation]:
     """What a task that replaced a part of a table thereby says of it. Files need none: their new
     materialisation is an event; the cursor of a table is where it was. What is appended replaces
     nothing, and of an input that is all of a dataset nobody knows which part it was."""
-    if task["update_strategy"] == "append":
+    if task.update_strategy == "append":
         return
-    for given in task["inputs"]:
+    for given in task.inputs:
         again = given.get("invalidation") is not None or given.get("replaces")
         if not again or given.get("partition_key") is None:
             continue
         for table in tables:
-            yield attempt_row(task, _same_part(given, table), remade=True)
+            yield new_invalidation(task, _same_part(given, table), remade=True)
 
 
-def _same_part(given: dict[str, Any], table: OutputCommit) -> Invalidation:
+def _same_part(given: Given, table: OutputCommit) -> Invalidation:
     return Invalidation(
         dataset_uuid=table.dataset_uuid,
         dataset_version=table.dataset_version,
@@ -60,7 +62,7 @@ def _same_part(given: dict[str, Any], table: OutputCommit) -> Invalidation:
     )
 
 
-def _reason(given: dict[str, Any]) -> str:
+def _reason(given: Given) -> str:
     if (invalidation := given.get("invalidation")) is not None:
         return f"what it is made of was invalid ({invalidation})"
     return "what it is made of was replaced"

@@ -10,8 +10,9 @@ from trace_platform.dispatcher.redo.show_backfill import as_status
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import Conflict
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import backfills, locks
+from trace_platform.state.backfills import ListedBackfill
 from trace_platform.wire.backfill import BackfillRequest, BackfillStarted
 
 
@@ -34,7 +35,7 @@ async def start_backfill(
             backfill_id,
             found.job,
             BlockRange(request.start, request.end),
-            [given["event_id"] for given in found.due],
+            [given.event_id for given in found.due],
             request.max_in_flight,
             force=request.force,
         )
@@ -49,14 +50,14 @@ async def start_backfill(
     return BackfillStarted(backfill=as_status(started), new=new)
 
 
-async def _known(tx: Tx, org_id: UUID, request: BackfillRequest) -> Row | None:
+async def _known(tx: Tx, org_id: UUID, request: BackfillRequest) -> ListedBackfill | None:
     if request.request_id is None:
         return None
     known = await backfills.get(tx, org_id, request.request_id)
     if known is None:
         return None
     fields = ("dag_name", "job_name", "start", "end", "force")
-    if any(known[field] != getattr(request, field) for field in fields):
+    if any(getattr(known, field) != getattr(request, field) for field in fields):
         raise Conflict(
             f"request {request.request_id} was made before, for something else",
             hint="make another request_id for another request",

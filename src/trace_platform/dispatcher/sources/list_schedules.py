@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from uuid import UUID
 
 from trace_platform.drivers.postgres.database import Database
@@ -15,4 +16,4 @@ async def list_schedules(state: Database, org_id: UUID) -> ScheduleList:
         rows = await sources.schedules(tx, org_id)
         # After the rows: no tick of theirs is later than this.
         now = await sources.now(tx)
-    return ScheduleList(now=now, schedules=[Schedule(**row) for row in rows])
+    return ScheduleList(now=now, schedules=[Schedule(**asdict(row)) for row in rows])

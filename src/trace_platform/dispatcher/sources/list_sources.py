@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -11,6 +12,7 @@ from trace_platform.domain.figures import duration
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import overview, sources
+from trace_platform.state.sources import LeavingRun
 from trace_platform.wire.sources import SourceList, SourceState, SourceStatus
 
 # A node that hiccups is waited out: what takes longer is said.
@@ -21,7 +23,7 @@ async def list_sources(state: Database, org_id: UUID) -> SourceList:
     async with overview.snapshot(state) as tx:
         found = await sources.listing(tx, org_id)
         leaving = await sources.leaving(tx, org_id)
-    listed = [_status(row) for row in found] + [_leaving(row) for row in leaving]
+    listed = [_status(row) for row in found] + [_leaving(run) for run in leaving]
     return SourceList(sources=sorted(listed, key=lambda s: (s.dag_name, s.job_name)))
 
 
@@ -101,6 +103,6 @@ def _next(row: Row) -> datetime | None:
     return next_tick(row["source"]["schedule"], row["source"]["timezone"], row["now"])
 
 
-def _leaving(row: Row) -> SourceStatus:
+def _leaving(run: LeavingRun) -> SourceStatus:
     """Of a version that gave way: it is told to end."""
-    return SourceStatus(state="Draining", **row)
+    return SourceStatus(state="Draining", **asdict(run))

@@ -25,8 +25,10 @@ from trace_platform.domain.prefix import delivery_key, delivery_prefix
 from trace_platform.domain.webhook_signature import SignatureRefused, signing_key, verify
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import datasets, events, locks, sources
+from trace_platform.state.events import NewEvent
+from trace_platform.state.sources import Hook
 
 log = structlog.get_logger()
 
@@ -69,7 +71,7 @@ async def receive_hook(me: Receiving, delivery: Delivery) -> bool:
         hook, now = await _authenticated(me, delivery)
         _check_body(delivery)
         place = delivery_prefix(
-            me.bucket, me.org_id, hook["dataset_uuid"], hook["dataset_version"], delivery.webhook_id
+            me.bucket, me.org_id, hook.dataset_uuid, hook.dataset_version, delivery.webhook_id
         )
         if await _was_delivered(me, place, delivery):
             return False
@@ -79,7 +81,7 @@ async def receive_hook(me: Receiving, delivery: Delivery) -> bool:
     raise Unavailable("the source changes at this moment", hint="deliver it again")
 
 
-async def _authenticated(me: Receiving, delivery: Delivery) -> tuple[Row, datetime]:
+async def _authenticated(me: Receiving, delivery: Delivery) -> tuple[Hook, datetime]:
     """The source that the delivery is for, once it is known to be from whom it says, and when."""
     async with me.state.transaction() as tx:
         hook = await _find(tx, me, delivery)
@@ -102,23 +104,23 @@ async def _authenticated(me: Receiving, delivery: Delivery) -> tuple[Row, dateti
     return hook, now
 
 
-def _key(me: Receiving, hook: Row | None) -> tuple[str | None, bytes]:
+def _key(me: Receiving, hook: Hook | None) -> tuple[str | None, bytes]:
     """Why there is no key, and the key to compare with."""
     if hook is None:
         return "there is no such source", _NOBODY
-    if hook["kind"] != "webhook":
-        return f"it is a source of kind {hook['kind']}", _NOBODY
-    value = me.secret(hook["secret"])
+    if hook.kind != "webhook" or hook.secret is None:
+        return f"it is a source of kind {hook.kind}", _NOBODY
+    value = me.secret(hook.secret)
     if value is None:
-        cure = f"trace secrets set {hook['secret']}"
-        return f"'{hook['secret']}', which it names, is not set: {cure}", _NOBODY
+        cure = f"trace secrets set {hook.secret}"
+        return f"'{hook.secret}', which it names, is not set: {cure}", _NOBODY
     try:
         return None, signing_key(value)
     except SignatureRefused as error:
-        return f"'{hook['secret']}', which it names, is of no use: {error}", _NOBODY
+        return f"'{hook.secret}', which it names, is of no use: {error}", _NOBODY
 
 
-async def _find(tx: Tx, me: Receiving, delivery: Delivery) -> Row | None:
+async def _find(tx: Tx, me: Receiving, delivery: Delivery) -> Hook | None:
     if not _could_be(delivery):
         return None
     return await sources.hook(tx, me.org_id, delivery.dag_name, delivery.job_name)
@@ -167,7 +169,7 @@ async def _was_delivered(me: Receiving, place: str, delivery: Delivery) -> bool:
 
 
 async def _commit(
-    me: Receiving, hook: Row, delivery: Delivery, place: str, now: datetime
+    me: Receiving, hook: Hook, delivery: Delivery, place: str, now: datetime
 ) -> bool | None:
     """None when another version became active meanwhile: the file belongs there."""
     key = delivery_key(delivery.webhook_id)
@@ -182,16 +184,16 @@ async def _commit(
         if await _find(tx, me, delivery) != hook:
             return None
         partition_id = await datasets.commit_delivery(
-            tx, hook["dataset_uuid"], hook["dataset_version"], key, place, file
+            tx, hook.dataset_uuid, hook.dataset_version, key, place, file
         )
         if partition_id is None:
             return False
-        event = {
-            "org_id": str(me.org_id),
-            "dataset_uuid": str(hook["dataset_uuid"]),
-            "dataset_version": str(hook["dataset_version"]),
-            "partition_key": key,
-            "materialisation": str(partition_id),
-        }
+        event = NewEvent(
+            org_id=me.org_id,
+            dataset_uuid=hook.dataset_uuid,
+            dataset_version=hook.dataset_version,
+            partition_key=key,
+            materialisation=partition_id,
+        )
         await events.record(tx, [event])
         return True

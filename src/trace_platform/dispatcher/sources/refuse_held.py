@@ -13,8 +13,8 @@ async def refuse_held(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> Non
     """Raise JobOnHold when a hold reaches down to the job's own priority."""
     found = await holds.stopping(tx, org_id, dag_name, job_name)
     if found:
-        reasons = "; ".join(hold["reason"] for hold in found)
-        paused = any(hold["cause"] == "user" for hold in found)
+        reasons = "; ".join(hold.reason for hold in found)
+        paused = any(hold.cause == "user" for hold in found)
         raise JobOnHold(
             f"{dag_name}.{job_name} is on hold: {reasons}",
             hint=f"trace resume {dag_name}.{job_name}" if paused else "try again later",

@@ -10,6 +10,7 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import BadInput
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.state import datasets, events, locks
+from trace_platform.state.events import NewEvent
 from trace_platform.wire.control import TriggerRequest
 
 
@@ -22,23 +23,24 @@ async def trigger_source(
         # What is current stays so until this is on record.
         await locks.share_routing(tx)
         job = await find_job(tx, org_id, dag_name, job_name)
-        if job["activation"] != "source":
+        if job.activation != "source":
             raise BadInput(f"job '{job_name}' is not a source", hint="trigger a source job")
-        if job["source"]["kind"] != "manual":
+        kind = (job.source or {}).get("kind")
+        if kind != "manual":
             raise BadInput(
-                f"job '{job_name}' is a source of kind {job['source']['kind']}: it emits by itself",
+                f"job '{job_name}' is a source of kind {kind}: it emits by itself",
                 hint=f"emit an event in its place: trace events emit {dag_name}.{job_name}",
             )
         await refuse_held(tx, org_id, dag_name, job_name)
         outputs = await datasets.outputs_of_job(tx, org_id, dag_name, job_name)
         if request.output >= len(outputs):
             raise BadInput(f"job '{job_name}' has {len(outputs)} outputs, not {request.output + 1}")
-        event = {
-            "org_id": str(org_id),
-            "dataset_uuid": str(outputs[request.output]["dataset_uuid"]),
-            "dataset_version": str(outputs[request.output]["dataset_version"]),
-            "partition_key": span.key,
-            "start": span.start,
-            "end": span.end,
-        }
+        event = NewEvent(
+            org_id=org_id,
+            dataset_uuid=outputs[request.output].dataset_uuid,
+            dataset_version=outputs[request.output].dataset_version,
+            partition_key=span.key,
+            start=span.start,
+            end=span.end,
+        )
         return await events.record(tx, [event])

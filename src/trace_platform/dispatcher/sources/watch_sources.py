@@ -9,8 +9,9 @@ from __future__ import annotations
 import structlog
 
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import locks, sources
+from trace_platform.state.sources import DueRun
 
 log = structlog.get_logger()
 
@@ -33,19 +34,17 @@ async def _act(state: Database, retry_base_s: float) -> int:
         due = await sources.due_runs(tx, WELL_S)
         changed = sum([await _do(tx, what, due, retry_base_s) for what in _VERBS])
     for run in due:
-        if run["due"] == "wait":
-            name = f"{run['dag_name']}.{run['job_name']}"
-            log.warning(
-                "source_ended", source=name, task=str(run["run_id"]), code=run["error_code"]
-            )
+        if run.due == "wait":
+            name = f"{run.dag_name}.{run.job_name}"
+            log.warning("source_ended", source=name, task=str(run.run_id), code=run.error_code)
     return changed
 
 
 _VERBS = ("make", "restart", "wait", "forgive", "adopt")
 
 
-async def _do(tx: Tx, what: str, due: list[Row], retry_base_s: float) -> int:
-    runs = [run for run in due if run["due"] == what]
+async def _do(tx: Tx, what: str, due: list[DueRun], retry_base_s: float) -> int:
+    runs = [run for run in due if run.due == what]
     if not runs:
         return 0
     if what == "make":

@@ -15,6 +15,6 @@ async def cancel_task(state: Database, org_id: UUID, task_id: UUID) -> str:
         if status is not None:
             return status
         task = await tasks.get(tx, task_id)
-    if task is None or task["org_id"] != org_id:
+    if task is None or task.org_id != org_id:
         raise NotFound(f"there is no task {task_id}")
-    raise Conflict(f"task {task_id} has ended already: {task['status']}")
+    raise Conflict(f"task {task_id} has ended already: {task.status}")

@@ -10,8 +10,9 @@ from uuid import UUID
 from trace_platform.dispatcher.versions.refuse_unknown_dag import check_known
 from trace_platform.domain.errors import BadInput
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import sources, tasks
+from trace_platform.state.task_rows import SelectedTask
 from trace_platform.state.tasks import Chosen
 from trace_platform.wire.control import SelectedTasks, TaskSelection, TasksOfJob
 
@@ -19,8 +20,8 @@ from trace_platform.wire.control import SelectedTasks, TaskSelection, TasksOfJob
 MOST = 100_000
 TOGETHER = 500
 
-Find = Callable[[Tx, UUID, Chosen, int], Awaitable[list[Row]]]
-Change = Callable[[Tx, UUID, list[UUID]], Awaitable[list[Row]]]
+Find = Callable[[Tx, UUID, Chosen, int], Awaitable[list[SelectedTask]]]
+Change = Callable[[Tx, UUID, list[UUID]], Awaitable[list[UUID]]]
 
 _OPEN = ("Queued", "Running", "Failed")
 _ENDED_BADLY = ("Failed", "Canceled")
@@ -58,7 +59,7 @@ async def _change(
         found = await find(tx, org_id, Chosen(**filters), MOST + 1)
         if not found:
             await check_known(tx, org_id, chosen.dag_name, chosen.job_name)
-    meant = {row["id"]: row for row in found[:MOST]}
+    meant = {task.id: task for task in found[:MOST]}
     done = list(meant) if chosen.dry_run else await _in_parts(state, org_id, list(meant), change)
     return _told([meant[each] for each in done], until, more=len(found) > MOST)
 
@@ -70,16 +71,15 @@ async def _in_parts(
     done: list[UUID] = []
     for first in range(0, len(task_ids), TOGETHER):
         async with state.transaction() as tx:
-            rows = await change(tx, org_id, task_ids[first : first + TOGETHER])
-        done += [row["id"] for row in rows]
+            done += await change(tx, org_id, task_ids[first : first + TOGETHER])
     return done
 
 
-def _told(rows: list[Row], until: datetime, *, more: bool) -> SelectedTasks:
-    counts = Counter((row["dag_name"], row["job_name"], row["status"]) for row in rows)
+def _told(done: list[SelectedTask], until: datetime, *, more: bool) -> SelectedTasks:
+    counts = Counter((task.dag_name, task.job_name, task.status) for task in done)
     return SelectedTasks(
         until=until,
-        tasks=len(rows),
+        tasks=len(done),
         jobs=[
             TasksOfJob(dag_name=dag, job_name=job, status=status, tasks=tasks_)
             for (dag, job, status), tasks_ in sorted(counts.items())

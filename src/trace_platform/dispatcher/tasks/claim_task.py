@@ -16,8 +16,9 @@ from trace_platform.dispatcher.tasks.trust import Trusts, nobody
 from trace_platform.domain.errors import Unavailable
 from trace_platform.domain.prefix import scratch_prefix
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import tasks
+from trace_platform.state.task_rows import ClaimedTask
 from trace_platform.wire.task import Claimed, ClaimRequest, NotClaimed, TaskPayload
 
 log = structlog.get_logger()
@@ -92,11 +93,11 @@ async def _claim(
 ) -> list[tuple[str, Claimed]]:
     async with state.transaction() as tx:
         rows = await tasks.claim(tx, runtime, worker_ids, task_ids, sources=sources)
-        await pin_inputs(tx, rows)
+        rows = await pin_inputs(tx, rows)
         payloads = await task_payloads(tx, rows, grants.bucket)
     _note_waits(grants, rows)
     return [
-        (row["worker_id"], _claimed(grants, row, payload))
+        (row.worker_id, _claimed(grants, row, payload))
         for row, payload in zip(rows, payloads, strict=True)
     ]
 
@@ -110,11 +111,11 @@ async def claim_task(
         if task is None:
             return NotClaimed(reason="NotFound")
         rows = await tasks.claim(
-            tx, task["runtime"], [request.worker_id], [request.task_id], sources=None
+            tx, task.runtime, [request.worker_id], [request.task_id], sources=None
         )
         if not rows:
             return NotClaimed(reason=await _reason(tx, request.task_id))
-        await pin_inputs(tx, rows)
+        rows = await pin_inputs(tx, rows)
         payloads = await task_payloads(tx, rows, grants.bucket)
     _note_waits(grants, rows)
     return _claimed(grants, rows[0], payloads[0])
@@ -126,24 +127,24 @@ async def _reason(tx: Tx, task_id: UUID) -> Reason:
         return "NotFound"
     # Failed here is waiting for its retry, which sends a wake-up of its own.
     reasons = {"Running": "AlreadyRunning", "Queued": "Held"}
-    return cast(Reason, reasons.get(task["status"], task["status"]))
+    return cast(Reason, reasons.get(task.status, task.status))
 
 
-def _note_waits(grants: Grants, rows: Sequence[Row]) -> None:
-    grants.started((row["started_at"] - row["queued_at"]).total_seconds() for row in rows)
+def _note_waits(grants: Grants, rows: Sequence[ClaimedTask]) -> None:
+    grants.started((row.started_at - row.queued_at).total_seconds() for row in rows)
 
 
-def _claimed(grants: Grants, task: Row, payload: TaskPayload) -> Claimed:
+def _claimed(grants: Grants, task: ClaimedTask, payload: TaskPayload) -> Claimed:
     scratch = [
-        scratch_prefix(grants.scratch_bucket, output.dataset_uuid, task["id"], task["attempt"])
+        scratch_prefix(grants.scratch_bucket, output.dataset_uuid, task.id, task.attempt)
         for output in payload.outputs
     ]
     return Claimed(
-        attempt=task["attempt"],
-        lease_token=task["lease_token"],
-        lease_expires_at=task["lease_expires_at"],
+        attempt=task.attempt,
+        lease_token=task.lease_token,
+        lease_expires_at=task.lease_expires_at,
         capability_token=grants.tokens.issue(
-            task["org_id"], payload, scratch, trusted=grants.trusts(task)
+            task.org_id, payload, scratch, trusted=grants.trusts(task)
         ),
         task=payload,
     )

@@ -18,9 +18,9 @@ import structlog
 from trace_platform.dispatcher.commits.commit_outputs import Commits, Verified, commit_outputs
 from trace_platform.dispatcher.commits.refuse_unfinished import refuse_unfinished
 from trace_platform.dispatcher.commits.verify_output import check_table, is_table, verify_output
-from trace_platform.dispatcher.events.record_events import event_rows
-from trace_platform.dispatcher.redo.invalidate import attempt_rows
-from trace_platform.dispatcher.redo.process_invalidations import cascade_rows, process_invalidations
+from trace_platform.dispatcher.events.record_events import new_events
+from trace_platform.dispatcher.redo.invalidate import new_invalidations
+from trace_platform.dispatcher.redo.process_invalidations import cascaded, process_invalidations
 from trace_platform.dispatcher.tasks.split_task import check_split, split_task
 from trace_platform.dispatcher.tasks.trust import Trusts, nobody
 from trace_platform.domain.errors import (
@@ -32,8 +32,11 @@ from trace_platform.domain.errors import (
 )
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import events, invalidations, locks, tasks
+from trace_platform.state.events import NewEvent
+from trace_platform.state.invalidations import NewInvalidation
+from trace_platform.state.task_rows import HeldTask, Outcome
 from trace_platform.state.tasks import Ending
 from trace_platform.wire.manifest import Manifest
 from trace_platform.wire.task import CompleteRequest, CompleteResponse, DatasetEvent, OutputCommit
@@ -108,8 +111,8 @@ async def _end_together(me: Completing, requests: Sequence[CompleteRequest]) -> 
 
 async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
     errors: Errors = {}
-    rows: list[dict[str, Any]] = []
-    invalid: list[dict[str, Any]] = []
+    new: list[NewEvent] = []
+    invalid: list[NewInvalidation] = []
     async with me.state.transaction() as tx:
         held = await tasks.hold_fences(tx, [request.fence for request in requests])
         owned = []
@@ -122,16 +125,16 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
                     check_split(held[request.task_id], request.split)
                 elif request.status == "Completed":
                     await refuse_unfinished(tx, held[request.task_id])
-                said = attempt_rows(held[request.task_id], request.invalidations, me.trusts)
-                rows += event_rows(held[request.task_id], request.events, {})
+                said = new_invalidations(held[request.task_id], request.invalidations, me.trusts)
+                new += new_events(held[request.task_id], request.events, {})
                 invalid += said
                 owned.append(request)
                 errors[request.fence] = None
             except TraceError as error:
                 errors[request.fence] = error
         await _write_ends(tx, owned, me.retry_base_s)
-        if rows:
-            await events.record(tx, rows)
+        if new:
+            await events.record(tx, new)
         if invalid:
             await invalidations.record(tx, invalid)
         completed = [request for request in owned if request.status == "Completed"]
@@ -144,7 +147,7 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
         return errors | await _repeated_or_stale(tx, lost)
 
 
-def _as_wanted(task: Row, request: CompleteRequest) -> CompleteRequest:
+def _as_wanted(task: HeldTask, request: CompleteRequest) -> CompleteRequest:
     """The end of the attempt, as far as anybody wants it.
 
     What a version that gave way still reports commits nothing: it can never become current. An
@@ -153,12 +156,12 @@ def _as_wanted(task: Row, request: CompleteRequest) -> CompleteRequest:
     overtaken did nothing wrong: another attempt reads what is current.
     """
     nothing: dict[str, Any] = {"events": [], "outputs": [], "invalidations": [], "split": []}
-    if task["superseded"]:
+    if task.superseded:
         ended = {"status": "Canceled", "error_code": SUPERSEDED}
         return request.model_copy(update=nothing | ended)
-    if request.split and task["cancel_requested_at"] is not None:
+    if request.split and task.cancel_requested_at is not None:
         return request.model_copy(update=nothing | {"status": "Canceled", "error_code": CANCELED})
-    wanted = task["cancel_requested_at"] is None and task["drain_requested_at"] is not None
+    wanted = task.cancel_requested_at is None and task.drain_requested_at is not None
     if request.status == "Canceled" and wanted:
         again = {"status": "Failed", "interrupted": True, "retryable": True}
         return request.model_copy(update=nothing | again)
@@ -167,9 +170,9 @@ def _as_wanted(task: Row, request: CompleteRequest) -> CompleteRequest:
     return request
 
 
-def _holds(held: dict[UUID, Row], request: CompleteRequest) -> bool:
+def _holds(held: dict[UUID, HeldTask], request: CompleteRequest) -> bool:
     task = held.get(request.task_id)
-    return task is not None and task["lease_token"] == request.lease_token
+    return task is not None and task.lease_token == request.lease_token
 
 
 async def _write_ends(tx: Tx, requests: Sequence[CompleteRequest], retry_base_s: float) -> None:
@@ -181,8 +184,8 @@ async def _write_ends(tx: Tx, requests: Sequence[CompleteRequest], retry_base_s:
         await tasks.fail(tx, failed, retry_base_s, MAX_OUTAGE_S)
 
 
-async def _make_room(tx: Tx, ended: Sequence[Row]) -> None:
-    limited = [task for task in ended if task["max_concurrency"] is not None]
+async def _make_room(tx: Tx, ended: Sequence[HeldTask]) -> None:
+    limited = {task.id: task.job_id for task in ended if task.max_concurrency is not None}
     if limited:
         await tasks.announce_next(tx, limited)
 
@@ -197,14 +200,14 @@ async def _repeated_or_stale(tx: Tx, requests: Sequence[CompleteRequest]) -> Err
     }
 
 
-def _is_answer(ended: Row | None, request: CompleteRequest) -> bool:
+def _is_answer(ended: Outcome | None, request: CompleteRequest) -> bool:
     """Whether the attempt ended by this very report: one that was superseded, or to be canceled
     before it was split, as Canceled."""
     if ended is None:
         return False
     code = CANCELED if request.split else SUPERSEDED
-    canceled = ended["outcome"] == "Canceled" and ended["error_code"] in (code, SUPERSEDED)
-    return bool(ended["outcome"] == request.status or canceled)
+    canceled = ended.outcome == "Canceled" and ended.error_code in (code, SUPERSEDED)
+    return bool(ended.outcome == request.status or canceled)
 
 
 async def _commit_alone(me: Completing, request: CompleteRequest) -> None:
@@ -220,7 +223,7 @@ async def _commit_alone(me: Completing, request: CompleteRequest) -> None:
 async def _commit_held(me: Completing, request: CompleteRequest) -> None:
     async with me.state.transaction() as tx:
         task = await tasks.hold_fence(tx, request.fence)
-    if task["superseded"]:
+    if task.superseded:
         (error,) = (await _end(me, [request])).values()
         if error is not None:
             raise error
@@ -233,18 +236,18 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
         # committed, so that a deploy sees what was made of those that it replaces.
         await locks.share_routing(tx)
         task = await tasks.hold_fence(tx, request.fence)
-        if task["superseded"]:
+        if task.superseded:
             await _write_ends(tx, [_as_wanted(task, request)], me.retry_base_s)
             return
         await _write_ends(tx, [request], me.retry_base_s)
         committed = await commit_outputs(tx, task, verified)
         await refuse_unfinished(tx, task)
         given = [*request.events, *_events_of(verified, committed)]
-        await events.record(tx, event_rows(task, given, committed))
+        await events.record(tx, new_events(task, given, committed))
         tables = [output for output, manifest in verified if manifest is None]
         invalid = [
-            *attempt_rows(task, request.invalidations, me.trusts),
-            *cascade_rows(task, tables),
+            *new_invalidations(task, request.invalidations, me.trusts),
+            *cascaded(task, tables),
         ]
         if invalid:
             await invalidations.record(tx, invalid)
@@ -252,7 +255,7 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
         await _make_room(tx, [task])
 
 
-async def _verify(me: Completing, task: Row, outputs: Sequence[OutputCommit]) -> Verified:
+async def _verify(me: Completing, task: HeldTask, outputs: Sequence[OutputCommit]) -> Verified:
     verified: Verified = []
     for output in outputs:
         if is_table(output):

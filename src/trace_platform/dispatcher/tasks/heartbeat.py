@@ -9,8 +9,8 @@ import structlog
 
 from trace_platform.domain.errors import InternalError, TraceError, Unavailable
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import tasks
+from trace_platform.state.task_rows import Lease
 from trace_platform.wire.task import HeartbeatRequest, HeartbeatResponse
 
 log = structlog.get_logger()
@@ -51,11 +51,9 @@ def _named(request: HeartbeatRequest, error: Exception) -> TraceError:
     return InternalError("a defect; the service's log has more")
 
 
-def _answer(request: HeartbeatRequest, leases: dict[UUID, Row]) -> HeartbeatResponse | TraceError:
+def _answer(request: HeartbeatRequest, leases: dict[UUID, Lease]) -> HeartbeatResponse | TraceError:
     lease = leases.get(request.task_id)
     # Two attempts of one task in a batch: only the one that holds the lease was extended.
-    if lease is None or lease["attempt"] != request.attempt:
+    if lease is None or lease.attempt != request.attempt:
         return tasks.stale(request.fence)
-    return HeartbeatResponse(
-        lease_expires_at=lease["lease_expires_at"], directive=lease["directive"]
-    )
+    return HeartbeatResponse(lease_expires_at=lease.lease_expires_at, directive=lease.directive)

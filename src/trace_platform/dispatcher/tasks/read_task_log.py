@@ -15,6 +15,7 @@ from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import overview, tasks
+from trace_platform.state.task_rows import AttemptRow
 from trace_platform.wire.control import TaskLog
 
 # A worker cuts a log long before; whatever else lies there is not read into memory.
@@ -35,14 +36,14 @@ async def read_task_log(
         task = await find_task(tx, org_id, task_id)
         attempts = await tasks.attempts_of(tx, task_id)
     wanted = task["attempt"] if attempt is None else attempt
-    ended = next((each for each in attempts if each["attempt"] == wanted), None)
+    ended = next((each for each in attempts if each.attempt == wanted), None)
     if ended is None:
         raise NotFound(_no_attempt(task, attempt), hint=_with_logs(attempts))
     uri = log_uri(bucket, org_id, task_id, wanted)
     # Asked of the store, not of the record: an attempt that was given up may have left its lines.
     body = await asyncio.to_thread(_read, store, uri)
     # Where nothing was logged, such as by a function or a worker that was killed, its end is known.
-    if body is None and ended["error_code"] is None:
+    if body is None and ended.error_code is None:
         raise NotFound(
             f"attempt {wanted} of task {task_id} has no log", hint=_why_none(attempts, wanted)
         )
@@ -50,7 +51,9 @@ async def read_task_log(
         task_id=task_id,
         attempt=wanted,
         lines=_lines(body or b""),
-        **{field: ended[field] for field in ("outcome", "error_code", "error_message")},
+        outcome=ended.outcome,
+        error_code=ended.error_code,
+        error_message=ended.error_message,
     )
 
 
@@ -86,12 +89,12 @@ def _no_attempt(task: Row, attempt: int | None) -> str:
     return f"task {task['id']} has no attempt {attempt}: its newest is {task['attempt']}"
 
 
-def _why_none(attempts: list[Row], wanted: int) -> str:
-    if any(each["attempt"] == wanted and each["ended_at"] is None for each in attempts):
+def _why_none(attempts: list[AttemptRow], wanted: int) -> str:
+    if any(each.attempt == wanted and each.ended_at is None for each in attempts):
         return "it still runs: its lines are kept from time to time, and when it ends"
     return _with_logs(attempts) or "its operator said nothing; trace logs worker has the rest"
 
 
-def _with_logs(attempts: list[Row]) -> str | None:
-    logs = [str(each["attempt"]) for each in attempts if each["has_log"]]
+def _with_logs(attempts: list[AttemptRow]) -> str | None:
+    logs = [str(each.attempt) for each in attempts if each.has_log]
     return f"attempts with a log: {', '.join(logs)}" if logs else None

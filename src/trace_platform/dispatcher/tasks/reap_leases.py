@@ -9,20 +9,20 @@ import structlog
 
 from trace_platform.domain.errors import Unavailable
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import tasks
+from trace_platform.state.task_rows import ReapedAttempt
 
 log = structlog.get_logger()
 
 
-async def reap_leases(state: Database, limit: int = 500) -> list[Row]:
+async def reap_leases(state: Database, limit: int = 500) -> list[ReapedAttempt]:
     """The attempts that were given up: Running -> Failed, and due for a retry."""
     async with state.statement() as tx:
         due = await tasks.expired(tx, limit)
     return await _reap(state, due)
 
 
-async def _reap(state: Database, due: Sequence[UUID]) -> list[Row]:
+async def _reap(state: Database, due: Sequence[UUID]) -> list[ReapedAttempt]:
     if not due:
         return []
     try:

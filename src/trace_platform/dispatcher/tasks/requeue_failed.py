@@ -9,8 +9,8 @@ import structlog
 
 from trace_platform.domain.errors import Unavailable
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import tasks
+from trace_platform.state.task_rows import AnnouncedTask
 
 log = structlog.get_logger()
 
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 ANNOUNCE_AGAIN_S = 60.0
 
 
-async def requeue_failed(state: Database, limit: int = 100) -> list[Row]:
+async def requeue_failed(state: Database, limit: int = 100) -> list[AnnouncedTask]:
     """The tasks that were announced: Failed -> Queued (`retried`), or Queued still, ever more
     rarely."""
     async with state.statement() as tx:
@@ -27,7 +27,7 @@ async def requeue_failed(state: Database, limit: int = 100) -> list[Row]:
     return await _requeue(state, due)
 
 
-async def _requeue(state: Database, due: Sequence[UUID]) -> list[Row]:
+async def _requeue(state: Database, due: Sequence[UUID]) -> list[AnnouncedTask]:
     if not due:
         return []
     try:

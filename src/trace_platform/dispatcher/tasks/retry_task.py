@@ -6,8 +6,8 @@ from uuid import UUID
 
 from trace_platform.domain.errors import Conflict, NotFound
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import tasks
+from trace_platform.state.task_rows import StoredTask
 
 
 async def retry_task(state: Database, org_id: UUID, task_id: UUID) -> None:
@@ -16,17 +16,17 @@ async def retry_task(state: Database, org_id: UUID, task_id: UUID) -> None:
         if await tasks.retry(tx, org_id, task_id):
             return
         task = await tasks.get(tx, task_id)
-    if task is None or task["org_id"] != org_id:
+    if task is None or task.org_id != org_id:
         raise NotFound(f"there is no task {task_id}")
     raise _refusal(task)
 
 
-def _refusal(task: Row) -> Conflict:
-    cannot = f"task {task['id']} cannot be retried"
-    if task["status"] not in ("Failed", "Canceled"):
-        return Conflict(f"{cannot}: it is {task['status']}")
-    if task["next_retry_at"] is not None:
-        return Conflict(f"{cannot}: it is {task['status']}, and runs again by itself")
+def _refusal(task: StoredTask) -> Conflict:
+    cannot = f"task {task.id} cannot be retried"
+    if task.status not in ("Failed", "Canceled"):
+        return Conflict(f"{cannot}: it is {task.status}")
+    if task.next_retry_at is not None:
+        return Conflict(f"{cannot}: it is {task.status}, and runs again by itself")
     return Conflict(
         f"{cannot}: its generation is superseded, and it would commit nothing",
         hint="`trace deploy` of its DAG makes what is missing",

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import structlog
 from pydantic import ValidationError
 
 from trace_platform.dispatcher.events.publish_outbox import HIDE_S
-from trace_platform.dispatcher.events.record_events import event_rows
+from trace_platform.dispatcher.events.record_events import new_events
 from trace_platform.dispatcher.freshness.pin_inputs import pin_inputs
 from trace_platform.dispatcher.operators import registry
 from trace_platform.dispatcher.operators.contract import EventOperator, News, Woken
@@ -26,12 +25,14 @@ from trace_platform.domain.errors import (
     TraceError,
     Unavailable,
 )
-from trace_platform.domain.fence import Fence
 from trace_platform.domain.masking import mask_text
 from trace_platform.domain.runtimes import Runtime, Runtimes
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import events, outbox, reads, tasks
+from trace_platform.state.events import NewEvent
+from trace_platform.state.outbox import Owed
+from trace_platform.state.task_rows import ClaimedTask, HeldTask
 from trace_platform.state.tasks import Ending
 from trace_platform.wire.task import JobRef, TaskInput
 
@@ -70,14 +71,14 @@ async def run_direct(me: Direct, limit: int = 500) -> int:
     return len(rows)
 
 
-def _by_runtime(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = defaultdict(list)
+def _by_runtime(rows: Sequence[Owed]) -> dict[str, list[Owed]]:
+    found: dict[str, list[Owed]] = defaultdict(list)
     for row in rows:
-        found[row["payload"]["runtime"]].append(row)
+        found[row.payload["runtime"]].append(row)
     return found
 
 
-async def _deal_with(me: Direct, name: str, rows: Sequence[Row]) -> None:
+async def _deal_with(me: Direct, name: str, rows: Sequence[Owed]) -> None:
     try:
         runtime = _runtime(me, name)
     except InvalidConfig as error:
@@ -104,7 +105,7 @@ def _runtime(me: Direct, name: str) -> Runtime:
     return runtime
 
 
-async def _call(me: Direct, runtime: Runtime, rows: Sequence[Row]) -> None:
+async def _call(me: Direct, runtime: Runtime, rows: Sequence[Owed]) -> None:
     try:
         await me.calls.call_due(runtime)
         # Settled after the claims, which have leases: a crash here repeats a look, loses nothing.
@@ -134,8 +135,7 @@ async def _run_together(me: Direct, name: str) -> int:
     """From claim to end in one transaction, so that no crash can come between."""
     async with me.state.transaction() as tx:
         claimed = await tasks.claim(tx, name, [WORKER] * me.together)
-        await pin_inputs(tx, claimed)
-        ended = await _run(tx, claimed)
+        ended = await _run(tx, await pin_inputs(tx, claimed))
     _note_started(me, claimed)
     me.completing.ended("Completed" for _ in range(ended))
     return len(claimed)
@@ -151,8 +151,7 @@ async def _run_each(me: Direct, name: str) -> int:
 async def _run_alone(me: Direct, name: str) -> bool:
     """Claimed for good before it runs, so that an attempt that fails is known to have been."""
     async with me.state.transaction() as tx:
-        claimed = await tasks.claim(tx, name, [WORKER])
-        await pin_inputs(tx, claimed)
+        claimed = await pin_inputs(tx, await tasks.claim(tx, name, [WORKER]))
     _note_started(me, claimed)
     for task in claimed:
         try:
@@ -161,69 +160,67 @@ async def _run_alone(me: Direct, name: str) -> bool:
             me.completing.ended("Completed" for _ in range(ended))
         except Exception as error:
             with suppress(StaleFence):
-                await complete_task(me.completing, failed(_fence(task), _named(error)))
+                await complete_task(me.completing, failed(task.fence, _named(error)))
     return bool(claimed)
 
 
-def _note_started(me: Direct, claimed: Sequence[Row]) -> None:
-    me.started((task["started_at"] - task["queued_at"]).total_seconds() for task in claimed)
+def _note_started(me: Direct, claimed: Sequence[ClaimedTask]) -> None:
+    me.started((task.started_at - task.queued_at).total_seconds() for task in claimed)
 
 
-async def _run(tx: Tx, claimed: Sequence[Row]) -> int:
+async def _run(tx: Tx, claimed: Sequence[ClaimedTask]) -> int:
     """What operators write, what they emit and the ends of their attempts, as one change.
 
     How many ended: an attempt that was overtaken does nothing.
     """
     if not claimed:
         return 0
-    held = await tasks.hold_fences(tx, [_fence(task) for task in claimed])
+    held = await tasks.hold_fences(tx, [task.fence for task in claimed])
     # The oldest first, as far as their ids tell.
-    owned = sorted(
-        (task | held[task["id"]] for task in claimed if task["id"] in held), key=lambda t: t["id"]
-    )
-    superseded = [task for task in owned if task["superseded"]]
-    owned = [task for task in owned if not task["superseded"]]
-    emitted = [row for task in owned for row in await _emitted(tx, task)]
+    ours = sorted((task for task in claimed if task.id in held), key=lambda task: task.id)
+    superseded = [task for task in ours if held[task.id].superseded]
+    owned = [task for task in ours if not held[task.id].superseded]
+    emitted = [event for task in owned for event in await _emitted(tx, task, held[task.id])]
     if emitted:
         await events.record(tx, emitted)
     await tasks.finish(
         tx,
-        [Ending(_fence(task), "Completed") for task in owned]
-        + [Ending(_fence(task), "Canceled", "superseded") for task in superseded],
+        [Ending(task.fence, "Completed") for task in owned]
+        + [Ending(task.fence, "Canceled", "superseded") for task in superseded],
     )
-    limited = [task for task in held.values() if task["max_concurrency"] is not None]
+    limited = {task.id: task.job_id for task in held.values() if task.max_concurrency is not None}
     if limited:
         await tasks.announce_next(tx, limited)
     return len(owned)
 
 
-async def _emitted(tx: Tx, task: Row) -> list[dict[str, Any]]:
-    operator = registry.load(task["operator"])
+async def _emitted(tx: Tx, task: ClaimedTask, held: HeldTask) -> list[NewEvent]:
+    operator = registry.load(task.operator)
     emitted = list(await operator().run(tx, _woken(task, operator)))
     return [
-        row | {"repeat": str(event.repeat)} if isinstance(event, News) else row
-        for event, row in zip(emitted, event_rows(task, emitted, {}), strict=True)
+        replace(new, repeat=event.repeat) if isinstance(event, News) else new
+        for event, new in zip(emitted, new_events(held, emitted, {}), strict=True)
     ]
 
 
-def _woken(task: Row, operator: type[EventOperator]) -> Woken:
+def _woken(task: ClaimedTask, operator: type[EventOperator]) -> Woken:
     try:
-        config = operator.Config.model_validate(task["config"])
+        config = operator.Config.model_validate(task.config)
     except ValidationError as error:
         raise InvalidConfig(f"config of {operator.name}: {error}") from None
     return Woken(
-        task_id=task["id"],
-        job_id=task["job_id"],
-        generation_id=task["generation_id"],
-        job=JobRef(dag_name=task["dag_name"], name=task["job_name"]),
+        task_id=task.id,
+        job_id=task.job_id,
+        generation_id=task.generation_id,
+        job=JobRef(dag_name=task.dag_name, name=task.job_name),
         config=config,
-        inputs=tuple(TaskInput(**reads.as_told(given)) for given in task["inputs"]),
+        inputs=tuple(TaskInput(**reads.as_told(given)) for given in task.inputs),
         outputs=tuple(_generations(task)),
     )
 
 
-def _generations(task: Row) -> Iterator[tuple[UUID, UUID]]:
-    for pinned in task["outputs"]:
+def _generations(task: ClaimedTask) -> Iterator[tuple[UUID, UUID]]:
+    for pinned in task.outputs:
         yield UUID(pinned["dataset_uuid"]), UUID(pinned["dataset_version"])
 
 
@@ -236,15 +233,11 @@ def _named(error: Exception) -> TraceError:
     return OperatorCrashed(f"{type(error).__name__}: {said}")
 
 
-def _fence(task: Row) -> Fence:
-    return Fence(task["id"], task["attempt"], task["lease_token"])
-
-
-async def _settle(me: Direct, rows: Sequence[Row]) -> None:
+async def _settle(me: Direct, rows: Sequence[Owed]) -> None:
     async with me.state.statement() as tx:
-        await outbox.settle(tx, [row["id"] for row in rows])
+        await outbox.settle(tx, [row.id for row in rows])
 
 
-async def _postpone(me: Direct, rows: Sequence[Row], seconds: float) -> None:
+async def _postpone(me: Direct, rows: Sequence[Owed], seconds: float) -> None:
     async with me.state.statement() as tx:
-        await outbox.postpone(tx, [row["id"] for row in rows], seconds)
+        await outbox.postpone(tx, [row.id for row in rows], seconds)

@@ -27,7 +27,9 @@ async def show_task(state: Database, org_id: UUID, task_id: UUID) -> TaskDetail:
         **{field: task[field] for field in TaskDetail.model_fields if field not in own},
         outputs=[PinnedOutput(**output) for output in task["outputs"] or ()],
         limits=_limits(task),
-        attempts=[AttemptStatus(**attempt) for attempt in attempts],
+        attempts=[
+            AttemptStatus.model_validate(attempt, from_attributes=True) for attempt in attempts
+        ],
     )
 
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import BadInput
-from trace_platform.domain.freshness import overlap, range_of
+from trace_platform.domain.freshness import Given, overlap, range_of
 from trace_platform.domain.merge_ranges import merge_ranges
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import tasks
+from trace_platform.state.task_rows import HeldTask
 from trace_platform.wire.task import Span
 
-Given = dict[str, Any]
 
-
-def check_split(task: Row, parts: Sequence[Span]) -> None:
+def check_split(task: HeldTask, parts: Sequence[Span]) -> None:
     """Raise BadInput unless the parts, two or more, are exactly the blocks that woke the task: its
     range cut in order, or its ranges where blocks lie between them that it was not asked for."""
     woken = _woken(task)
@@ -38,11 +36,11 @@ def _is_cut(whole: BlockRange, parts: Sequence[BlockRange]) -> bool:
     return bool(parts) and joined and (parts[0].start, parts[-1].end) == (whole.start, whole.end)
 
 
-async def split_task(tx: Tx, task: Row, parts: Sequence[Span]) -> None:
+async def split_task(tx: Tx, task: HeldTask, parts: Sequence[Span]) -> None:
     """In the transaction that ends it, after `check_split`."""
     woken = _woken(task)
     spans = [BlockRange(part.start, part.end) for part in parts]
-    await tasks.split(tx, task["id"], [_part_of(woken, span) for span in spans])
+    await tasks.split(tx, task.id, [_part_of(woken, span) for span in spans])
 
 
 def _part_of(woken: Sequence[Given], part: BlockRange) -> list[Given]:
@@ -54,5 +52,5 @@ def _part_of(woken: Sequence[Given], part: BlockRange) -> list[Given]:
     ]
 
 
-def _woken(task: Row) -> list[Given]:
-    return [given for given in task["inputs"] if given.get("trigger", True)]
+def _woken(task: HeldTask) -> list[Given]:
+    return [given for given in task.inputs if given.get("trigger", True)]

@@ -3,49 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from trace_platform.domain.freshness import Given
 from trace_platform.domain.prefix import attempt_prefix, log_uri
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import appends, reads
+from trace_platform.state.task_rows import DefinedTask, Pinned, TaskRow
 from trace_platform.wire.task import TaskPayload
 
 
-async def task_payloads(tx: Tx, tasks: Sequence[Row], bucket: str) -> list[TaskPayload]:
+async def task_payloads(tx: Tx, tasks: Sequence[DefinedTask], bucket: str) -> list[TaskPayload]:
     inputs = await reads.with_files(tx, tasks)
     outputs = await appends.with_files(tx, tasks)
     return [_payload(*each, bucket) for each in zip(tasks, inputs, outputs, strict=True)]
 
 
-def output_prefix(bucket: str, task: Row, pinned: dict[str, Any]) -> str:
+def output_prefix(bucket: str, task: TaskRow, pinned: Pinned) -> str:
     """Where an attempt stages one of the outputs that its claim pinned."""
     return attempt_prefix(
         bucket,
-        task["org_id"],
+        task.org_id,
         pinned["dataset_uuid"],
         pinned["dataset_version"],
-        task["id"],
-        task["attempt"],
+        task.id,
+        task.attempt,
     )
 
 
 def _payload(
-    task: Row, inputs: list[dict[str, Any]], outputs: list[dict[str, Any]], bucket: str
+    task: DefinedTask, inputs: list[Given], outputs: list[Pinned], bucket: str
 ) -> TaskPayload:
     return TaskPayload.model_validate(
         {
-            "task_id": task["id"],
-            "attempt": task["attempt"],
-            "org_id": task["org_id"],
-            "job": {"dag_name": task["dag_name"], "name": task["job_name"]},
-            "operator": task["operator"],
-            "config": task["config"],
+            "task_id": task.id,
+            "attempt": task.attempt,
+            "org_id": task.org_id,
+            "job": {"dag_name": task.dag_name, "name": task.job_name},
+            "operator": task.operator,
+            "config": task.config,
             "inputs": inputs,
             "outputs": [
                 pinned | {"prefix": output_prefix(bucket, task, pinned)} for pinned in outputs
             ],
-            "timeout_seconds": task["timeout_seconds"],
-            "heartbeat_timeout_seconds": task["heartbeat_timeout_seconds"],
-            "log_uri": log_uri(bucket, task["org_id"], task["id"], task["attempt"]),
+            "timeout_seconds": task.timeout_seconds,
+            "heartbeat_timeout_seconds": task.heartbeat_timeout_seconds,
+            "log_uri": log_uri(bucket, task.org_id, task.id, task.attempt),
         }
     )

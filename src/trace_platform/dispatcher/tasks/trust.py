@@ -14,20 +14,20 @@ from collections.abc import Callable
 from trace_platform.domain.errors import Forbidden, InvalidConfig
 from trace_platform.domain.own_code import parse
 from trace_platform.domain.runtimes import Runtimes
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.operators.registry import is_known
+from trace_platform.state.task_rows import TaskRow
 
-# Of a task's row: it has the names of its runtime and of its operator.
-Trusts = Callable[[Row], bool]
+# Of a task: it has the names of its runtime and of its operator.
+Trusts = Callable[[TaskRow], bool]
 
 
-def nobody(_: Row) -> bool:
+def nobody(_: TaskRow) -> bool:
     return False
 
 
 def trusted_by(runtimes: Runtimes) -> Trusts:
-    def trusts(task: Row) -> bool:
-        return is_trusted(runtimes, task["runtime"], task["operator"])
+    def trusts(task: TaskRow) -> bool:
+        return is_trusted(runtimes, task.runtime, task.operator)
 
     return trusts
 
@@ -45,10 +45,10 @@ def is_trusted(runtimes: Runtimes, runtime_name: str, operator: str) -> bool:
     return ours or operator in runtime.trusted_operators
 
 
-def refuse_untrusted(task: Row, trusts: Trusts, wants: str) -> None:
+def refuse_untrusted(task: TaskRow, trusts: Trusts, wants: str) -> None:
     if not trusts(task):
-        where = f"[runtimes.{task['runtime']}] trusted_operators"
+        where = f"[runtimes.{task.runtime}] trusted_operators"
         raise Forbidden(
-            f"operator '{task['operator']}' of runtime {task['runtime']} is not trusted to {wants}",
+            f"operator '{task.operator}' of runtime {task.runtime} is not trusted to {wants}",
             hint=f"whoever runs this instance may name it in {where}",
         )

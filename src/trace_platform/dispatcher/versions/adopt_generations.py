@@ -19,7 +19,7 @@ async def adopt_generations(tx: Tx, org_id: UUID, version: UUID | None, runtimes
     if stored is None:
         return
     try:
-        prints = fingerprints(check_dag(stored["yaml"], runtimes))
+        prints = fingerprints(check_dag(stored.yaml, runtimes))
     except DagErrors:
         return
     for job, generation_id in unnamed.items():

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import dags, datasets, deploys, generations, invalidations, registry
+from trace_platform.state.deploys import Deploy
 
 
 async def cut_over(tx: Tx, deploy_id: UUID) -> None:
@@ -17,44 +18,40 @@ async def cut_over(tx: Tx, deploy_id: UUID) -> None:
     deploy = await deploys.hold(tx, deploy_id)
     assert deploy is not None, "only a deploy that is building is cut over"
     await deploys.finish(tx, deploy_id, "CutOver")
-    await generations.mark_built(tx, deploy["building"])
+    await generations.mark_built(tx, deploy.building)
     await activate(tx, deploy)
 
 
-async def activate(tx: Tx, deploy: Row) -> None:
+async def activate(tx: Tx, deploy: Deploy) -> None:
     """Make `to_version` of a deploy or rollback the active one. The caller holds the lock."""
-    org_id, dag_name = deploy["org_id"], deploy["dag_name"]
-    before = await dags.version_jobs(tx, deploy["from_version"])
-    after = await dags.version_jobs(tx, deploy["to_version"])
-    old = {job["generation_id"] for job in before.values()}
-    new = {job["generation_id"] for job in after.values()}
-    await dags.activate(tx, org_id, dag_name, deploy["to_version"])
+    org_id, dag_name = deploy.org_id, deploy.dag_name
+    before = await dags.version_jobs(tx, deploy.from_version)
+    after = await dags.version_jobs(tx, deploy.target)
+    old = {job.generation_id for job in before.values()}
+    new = {job.generation_id for job in after.values()}
+    await dags.activate(tx, org_id, dag_name, deploy.target)
     # Tasks before datasets, in the order in which a completion locks them.
-    await generations.hand_over_tasks(
-        tx, {job["generation_id"]: job["job_id"] for job in after.values()}
-    )
+    await generations.hand_over_tasks(tx, {job.generation_id: job.job_id for job in after.values()})
     await generations.supersede_tasks(
         tx, sorted(old - new), "another version of the DAG took the place of this task's"
     )
     moved = await _point(tx, deploy, sorted(new))
     await invalidations.follow(tx, moved)
     await generations.subscribe(tx, org_id)
-    await generations.owe_missing(tx, sorted(new - old), deploy["id"])
+    await generations.owe_missing(tx, sorted(new - old), deploy.id)
     await generations.redo_outlived(tx, sorted(new - old))
-    await generations.give_again(
-        tx, org_id, dag_name, list(moved), list(moved.values()), deploy["id"]
-    )
+    await generations.give_again(tx, org_id, dag_name, list(moved), list(moved.values()), deploy.id)
 
 
-async def _point(tx: Tx, deploy: Row, generation_ids: list[UUID]) -> dict[UUID, UUID]:
+async def _point(tx: Tx, deploy: Deploy, generation_ids: list[UUID]) -> dict[UUID, UUID]:
     """The pointers and names of the version. The datasets that moved, or are called otherwise, and
     their versions."""
-    org_id, dag_name = deploy["org_id"], deploy["dag_name"]
+    org_id, dag_name = deploy.org_id, deploy.dag_name
     names = await datasets.names_of_dag(tx, org_id, dag_name)
-    published = await dags.publishes(tx, deploy["to_version"])
+    published = await dags.publishes(tx, deploy.target)
     moved = await datasets.point_at(tx, generation_ids)
     await datasets.publish_as(tx, org_id, dag_name, published)
     await registry.set_column_lineage(tx, org_id, dag_name, published)
-    await datasets.share(tx, org_id, dag_name, deploy["to_version"])
-    renamed = [p["dataset_uuid"] for p in published if names.get(p["name"]) != p["dataset_uuid"]]
+    await datasets.share(tx, org_id, dag_name, deploy.target)
+    renamed = [p.dataset_uuid for p in published if names.get(p.name) != p.dataset_uuid]
     return moved | await datasets.current_versions(tx, renamed)

@@ -6,11 +6,11 @@ When there is nothing to build it is active at once; else `advance_deploys` has 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 from uuid import UUID, uuid4
 
 from trace_platform.dag.check.check_dag import BUILT_IN, NO_CODE, CheckedDag
-from trace_platform.dag.model.dag import PRIORITY_RANK, Backpressure, Dag, Job, JobOutputRef
+from trace_platform.dag.model.dag import PRIORITY_RANK, Dag, Job, JobOutputRef
 from trace_platform.dag.model.fingerprint import definition_hash, fingerprints
 from trace_platform.dag.model.source import WebhookSource
 from trace_platform.dispatcher.versions.adopt_generations import adopt_generations
@@ -30,8 +30,10 @@ from trace_platform.domain.errors import DatasetInUse, DeployInProgress, StalePl
 from trace_platform.domain.own_code import Code, canonical, parse
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import dags, datasets, deploys, generations, locks, operator_code
+from trace_platform.state.dags import NewJob
+from trace_platform.state.deploys import Deploy
 from trace_platform.wire.control import DeployResponse
 
 # An attempt of a source that never ends gives way to another before its token does.
@@ -89,7 +91,7 @@ async def _deploy(
     await locks.deploys(tx, org_id)
     underway = await _same_underway(tx, org_id, dag)
     if underway is not None:
-        return _response(checked, underway["to_version"], underway, [], await _builds(tx, underway))
+        return _response(checked, underway.target, underway, [], await _builds(tx, underway))
     active = await dags.active_version(tx, org_id, dag.name)
     if active is not None and await _is_content(tx, org_id, active, dag):
         return _response(checked, active, None, [], set())
@@ -120,15 +122,15 @@ async def _refuse_stale(tx: Tx, org_id: UUID, dag: Dag, file: str, plan_hash: st
         )
 
 
-async def _same_underway(tx: Tx, org_id: UUID, dag: Dag) -> Row | None:
+async def _same_underway(tx: Tx, org_id: UUID, dag: Dag) -> Deploy | None:
     """The deploy of this very content, when it is being built."""
     underway = await deploys.building_of(tx, org_id, dag.name)
     if underway is None:
         return None
-    if not await _is_content(tx, org_id, underway["to_version"], dag):
+    if not await _is_content(tx, org_id, underway.target, dag):
         raise DeployInProgress(
             f"another version of DAG '{dag.name}' is being built since "
-            f"{underway['started_at']:%H:%M:%S} UTC",
+            f"{underway.started_at:%H:%M:%S} UTC",
             hint=f"wait for it (trace deploys {dag.name}), or give it up: "
             f"trace rollback {dag.name}",
         )
@@ -137,7 +139,7 @@ async def _same_underway(tx: Tx, org_id: UUID, dag: Dag) -> Row | None:
 
 async def _is_content(tx: Tx, org_id: UUID, version: UUID, dag: Dag) -> bool:
     stored = await dags.get_version(tx, org_id, version)
-    return stored is not None and stored["content_hash"] == dag.content_hash
+    return stored is not None and stored.content_hash == dag.content_hash
 
 
 async def _install(tx: Tx, org_id: UUID, dag: Dag, yaml: str) -> Installed:
@@ -157,7 +159,7 @@ async def _install(tx: Tx, org_id: UUID, dag: Dag, yaml: str) -> Installed:
     await _refuse_read_names(tx, org_id, dag)
     added, jobs = [], {}
     for job in dag.jobs:
-        job_id, is_new = await dags.ensure_job(tx, org_id, dag.name, _job_row(dag, job))
+        job_id, is_new = await dags.ensure_job(tx, org_id, dag.name, _new_job(dag, job))
         if is_new:
             added.append(job.name)
             await _add_edges(tx, org_id, dag, job, job_id, ids)
@@ -188,13 +190,13 @@ async def _dataset_ids(tx: Tx, org_id: UUID, dag: Dag) -> DatasetIds:
 
 async def _begin(
     tx: Tx, org_id: UUID, checked: CheckedDag, active: UUID | None, version: UUID
-) -> Row:
+) -> Deploy:
     dag_name = checked.dag.name
     await locks.routing(tx)
     # With the lock: what is committed stays so until commits see what this version declares.
     await refuse_unfit_schema(tx, checked, version)
-    before = {job["generation_id"] for job in (await dags.version_jobs(tx, active)).values()}
-    after = {job["generation_id"] for job in (await dags.version_jobs(tx, version)).values()}
+    before = {job.generation_id for job in (await dags.version_jobs(tx, active)).values()}
+    after = {job.generation_id for job in (await dags.version_jobs(tx, version)).values()}
     building = sorted(after - before)
     deploy_id = await deploys.begin(
         tx, org_id, dag_name, "deploy", active, version, "Building", building
@@ -208,7 +210,7 @@ async def _begin(
 async def _is_built(tx: Tx, org_id: UUID, deploy_id: UUID) -> bool:
     """Whether there was nothing to do; else what comes first has begun."""
     deploy = await _found(tx, org_id, deploy_id)
-    waiting: Sequence[UUID] = deploy["building"]
+    waiting: Sequence[UUID] = deploy.building
     done = True
     while waiting and done:
         waiting = await build_stage(tx, deploy, waiting)
@@ -217,16 +219,16 @@ async def _is_built(tx: Tx, org_id: UUID, deploy_id: UUID) -> bool:
     return done
 
 
-async def _found(tx: Tx, org_id: UUID, deploy_id: UUID) -> Row:
+async def _found(tx: Tx, org_id: UUID, deploy_id: UUID) -> Deploy:
     deploy = await deploys.get(tx, org_id, deploy_id)
     assert deploy is not None, "it was just begun"
     return deploy
 
 
-async def _builds(tx: Tx, deploy: Row) -> set[str]:
+async def _builds(tx: Tx, deploy: Deploy) -> set[str]:
     """The jobs whose data is built."""
-    jobs = (await dags.version_jobs(tx, deploy["to_version"])).values()
-    return {job["name"] for job in jobs if job["generation_id"] in deploy["building"]}
+    jobs = (await dags.version_jobs(tx, deploy.target)).values()
+    return {job.name for job in jobs if job.generation_id in deploy.building}
 
 
 async def _add_edges(
@@ -243,7 +245,7 @@ async def _add_edges(
             name = edge.source.dataset
             found = await datasets.find_published(tx, org_id, name)
             assert found is not None, "refuse_names has looked"
-            dataset_uuid = found["uuid"]
+            dataset_uuid = found.uuid
         await dags.add_edge(tx, job_id, index, dataset_uuid, name, edge.where, trigger=edge.trigger)
 
 
@@ -252,8 +254,8 @@ async def _refuse_read_names(tx: Tx, org_id: UUID, dag: Dag) -> None:
     gone = names.keys() - dag.publish.keys()
     readers = await datasets.readers_by_name(tx, org_id, dag.name, sorted(gone))
     if readers:
-        said = ", ".join(f"{r['dag_name']}.{r['job_name']}" for r in readers)
-        name = readers[0]["dataset_name"]
+        said = ", ".join(f"{r.dag_name}.{r.job_name}" for r in readers)
+        name = readers[0].dataset_name
         raise DatasetInUse(
             f"the dataset '{name}' would not be published any more, and it is read by {said}",
             hint="change what reads it first, or go on publishing it under this name",
@@ -270,7 +272,7 @@ def _output(dag: Dag, ref: JobOutputRef, ids: Mapping[tuple[str, int], UUID]) ->
 def _response(
     checked: CheckedDag,
     version: UUID,
-    deploy: Row | None,
+    deploy: Deploy | None,
     added: list[str],
     builds: set[str],
     *,
@@ -280,9 +282,9 @@ def _response(
     return DeployResponse(
         dag_name=dag.name,
         dag_version=version,
-        deploy_id=deploy["id"] if deploy else None,
-        status=deploy["status"] if deploy else "Unchanged",
-        replaces=deploy["from_version"] if deploy else None,
+        deploy_id=deploy.id if deploy else None,
+        status=_status(deploy),
+        replaces=deploy.from_version if deploy else None,
         new=new,
         jobs=[job.name for job in dag.jobs],
         added=added,
@@ -291,27 +293,31 @@ def _response(
     )
 
 
-def _job_row(dag: Dag, job: Job) -> dict[str, Any]:
-    row = dag.effective(job)
-    fields = (
-        "name", "activation", "source", "runtime", "operator", "outputs", "config",
-        "heartbeat_timeout_seconds",
-    )  # fmt: skip
-    return {field: row[field] for field in fields} | {
-        "config_hash": definition_hash(dag, job),
-        "definition": row,
-        "priority": PRIORITY_RANK[row["priority"]],
-        "execution_strategy": job.strategy,
-        "max_concurrency": 1 if job.always_on else job.max_concurrency,
-        "max_attempts": WITHOUT_END if job.always_on else row["max_attempts"],
-        "timeout_seconds": ALWAYS_ON_S if job.always_on else row["timeout_seconds"],
-        **_pressure_row(job.backpressure),
-    }
+def _status(deploy: Deploy | None) -> Literal["CutOver", "Building", "Unchanged"]:
+    if deploy is None:
+        return "Unchanged"
+    return "Building" if deploy.status == "Building" else "CutOver"
 
 
-def _pressure_row(limits: Backpressure | None) -> dict[str, object]:
-    return {
-        "max_queue_depth": limits.max_queue_depth if limits else None,
-        "max_queue_age_s": limits.max_queue_age if limits else None,
-        "pressure_mode": limits.mode if limits else None,
-    }
+def _new_job(dag: Dag, job: Job) -> NewJob:
+    stored, limits = dag.effective(job), job.backpressure
+    return NewJob(
+        name=stored["name"],
+        config_hash=definition_hash(dag, job),
+        activation=stored["activation"],
+        source=stored["source"],
+        runtime=stored["runtime"],
+        operator=stored["operator"],
+        execution_strategy=job.strategy,
+        outputs=stored["outputs"],
+        config=stored["config"],
+        priority=PRIORITY_RANK[stored["priority"]],
+        max_attempts=WITHOUT_END if job.always_on else stored["max_attempts"],
+        timeout_seconds=ALWAYS_ON_S if job.always_on else stored["timeout_seconds"],
+        heartbeat_timeout_seconds=stored["heartbeat_timeout_seconds"],
+        max_concurrency=1 if job.always_on else job.max_concurrency,
+        max_queue_depth=limits.max_queue_depth if limits else None,
+        max_queue_age_s=limits.max_queue_age if limits else None,
+        pressure_mode=limits.mode if limits else None,
+        definition=stored,
+    )

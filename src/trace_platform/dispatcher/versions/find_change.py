@@ -12,7 +12,9 @@ from typing import Any
 from trace_platform.dag.model.dag import Dag, Job, JobOutputRef
 from trace_platform.dag.model.fingerprint import definition_hash, fingerprints, meaning
 from trace_platform.domain.own_code import parse
-from trace_platform.drivers.postgres.queries import Row
+from trace_platform.state.dags import VersionJob
+from trace_platform.state.generations import KeptGeneration
+from trace_platform.state.plans import PublishedOutput
 from trace_platform.wire.plan import JobChange, PublishChange
 
 
@@ -23,13 +25,16 @@ class Change:
 
 
 def find_change(
-    dag: Dag, active: Mapping[str, Row], kept: Sequence[Row], published: Sequence[Row]
+    dag: Dag,
+    active: Mapping[str, VersionJob],
+    kept: Sequence[KeptGeneration],
+    published: Sequence[PublishedOutput],
 ) -> Change:
     """`active` are the jobs of the active version (`dags.version_jobs`), `kept` the generations
     whose data is there, `published` what the active version publishes."""
     prints = fingerprints(dag)
     # What a deploy that failed has left is a part, and how large a part nobody knows.
-    there = {(row["job_name"], row["fingerprint"]) for row in kept if row["built_at"] is not None}
+    there = {(each.job_name, each.fingerprint) for each in kept if each.built_at is not None}
     edited = {job.name: _edited(dag, job, active.get(job.name)) for job in dag.jobs}
     jobs = [
         _job_change(dag, job, active.get(job.name), prints, edited, active, there)
@@ -45,27 +50,27 @@ def find_change(
 def _job_change(
     dag: Dag,
     job: Job,
-    before: Row | None,
+    before: VersionJob | None,
     prints: Mapping[str, str],
     edited: Mapping[str, list[str]],
-    active: Mapping[str, Row],
-    there: set[tuple[str, str]],
+    active: Mapping[str, VersionJob],
+    there: set[tuple[str, str | None]],
 ) -> JobChange:
     reuses = (job.name, prints[job.name]) in there
     if before is None:
         return JobChange(job=job.name, action="added", why=["it is new"], reuses=reuses)
     fields = edited[job.name]
-    if before["fingerprint"] == prints[job.name]:
-        if before["config_hash"] == definition_hash(dag, job):
+    if before.fingerprint == prints[job.name]:
+        if before.config_hash == definition_hash(dag, job):
             return JobChange(job=job.name, action="unchanged", why=[], reuses=reuses)
         why = [f"{field} changed, which does not change its data" for field in fields]
         return JobChange(
             job=job.name, action="updated", why=why or ["it is put differently"], reuses=reuses
         )
-    own = list(_deciding(fields, before["definition"], dag.effective(job)))
+    own = list(_deciding(fields, before.definition, dag.effective(job)))
     above = list(_changed_inputs(job, prints, active))
     if own or not above:
-        before_it = str(before["definition"].get("operator"))
+        before_it = str(before.definition.get("operator"))
         why = [_changed(field, before_it, job) for field in own] or ["its definition changed"]
         return JobChange(job=job.name, action="changed", why=why + above, reuses=reuses)
     return JobChange(job=job.name, action="affected", why=above, reuses=reuses)
@@ -78,9 +83,9 @@ def _changed(field: str, operator: str, job: Job) -> str:
     return f"{field} changed"
 
 
-def _edited(dag: Dag, job: Job, before: Row | None) -> list[str]:
+def _edited(dag: Dag, job: Job, before: VersionJob | None) -> list[str]:
     """The fields of the definition that are not what they were."""
-    old: dict[str, object] = before["definition"] if before else {}
+    old: dict[str, object] = before.definition if before else {}
     new = dag.effective(job)
     if not old:
         return []
@@ -99,26 +104,26 @@ def _deciding(
 
 
 def _changed_inputs(
-    job: Job, prints: Mapping[str, str], active: Mapping[str, Row]
+    job: Job, prints: Mapping[str, str], active: Mapping[str, VersionJob]
 ) -> Iterator[str]:
     upstream = [e.source.job for e in job.inputs if isinstance(e.source, JobOutputRef)]
     for name in dict.fromkeys(upstream):
         before = active.get(name)
-        if before is None or before["fingerprint"] != prints[name]:
+        if before is None or before.fingerprint != prints[name]:
             yield f"it reads {name}, which is built anew"
 
 
-def _publishes(dag: Dag, published: Sequence[Row]) -> list[PublishChange]:
-    before = {row["name"]: row for row in published}
+def _publishes(dag: Dag, published: Sequence[PublishedOutput]) -> list[PublishChange]:
+    before = {each.name: each for each in published}
     found = []
     for name in sorted(dag.publish):
         place = _place(dag, name)
         old = before.get(name)
         if old is None:
             change, why = "published", f"of {place[0]}, output {place[1]}"
-        elif (old["job_name"], old["output_index"]) != place:
-            change, why = "moved", f"from {old['job_name']} to {place[0]}, output {place[1]}"
-        elif old["metadata"] != publish_metadata(dag, name):
+        elif (old.job_name, old.output_index) != place:
+            change, why = "moved", f"from {old.job_name} to {place[0]}, output {place[1]}"
+        elif old.metadata != publish_metadata(dag, name):
             change, why = "redescribed", "what is said of it changed"
         else:
             continue

@@ -7,11 +7,12 @@ from uuid import UUID
 from trace_platform.dispatcher.versions.refuse_unknown_dag import refuse_inactive_dag
 from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import NotFound
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import dags, overview
+from trace_platform.state.dags import ActiveJob
 
 
-async def find_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> Row:
+async def find_job(tx: Tx, org_id: UUID, dag_name: str, job_name: str) -> ActiveJob:
     """The deployed definition."""
     job = await dags.active_job(tx, org_id, dag_name, job_name)
     if job is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from uuid import UUID
 
 from trace_platform.dag.check.check_dag import BUILT_IN, NO_CODE
@@ -51,7 +52,7 @@ async def plan_in(tx: Tx, org_id: UUID, dag: Dag, file: str) -> Plan:
     base = await dags.active_version(tx, org_id, dag.name)
     change = await change_in(tx, org_id, dag, base)
     built = [job.job for job in change.jobs if job.builds]
-    sizes = {row["job_name"]: Amount(**row["amount"]) for row in await plans.sizes(tx, base)}
+    sizes = {size.job_name: Amount(**size.amount) for size in await plans.sizes(tx, base)}
     return Plan(
         dag_name=dag.name,
         file=file,
@@ -69,12 +70,10 @@ async def _readers(
 ) -> list[Reader]:
     """Jobs of other DAGs that read what is built anew, or a name that comes to stand for another
     dataset."""
-    found = [Reader(**row) for row in await plans.readers(tx, org_id, dag_name, built)]
+    found = [Reader(**asdict(each)) for each in await plans.readers(tx, org_id, dag_name, built)]
     moved = [each.dataset for each in change.publishes if each.action == "moved"]
-    for row in await datasets.readers_by_name(tx, org_id, dag_name, moved):
-        reader = Reader(
-            dag_name=row["dag_name"], job_name=row["job_name"], dataset=row["dataset_name"]
-        )
+    for each in await datasets.readers_by_name(tx, org_id, dag_name, moved):
+        reader = Reader(dag_name=each.dag_name, job_name=each.job_name, dataset=each.dataset_name)
         if reader not in found:
             found.append(reader)
     return found

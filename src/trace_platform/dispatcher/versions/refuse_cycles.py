@@ -18,9 +18,9 @@ async def refuse_cycles(tx: Tx, org_id: UUID, dag: Dag) -> None:
     if all(each is None or each[0] == dag.name for inputs in read.values() for each in inputs):
         return
     above = {(dag.name, name): [each for each in inputs if each] for name, inputs in read.items()}
-    for row in await generations.edges_elsewhere(tx, org_id, dag.name):
-        reader = (row["reader_dag"], row["reader_job"])
-        above.setdefault(reader, []).append((row["dag_name"], row["job_name"]))
+    for edge in await generations.edges_elsewhere(tx, org_id, dag.name):
+        reader = (edge.reader_dag, edge.reader_job)
+        above.setdefault(reader, []).append((edge.dag_name, edge.job_name))
     try:
         TopologicalSorter(above).prepare()
     except CycleError as error:
@@ -35,4 +35,4 @@ async def _producer(tx: Tx, org_id: UUID, dag: Dag, edge: InputEdge) -> tuple[st
     if isinstance(edge.source, JobOutputRef):
         return dag.name, edge.source.job
     found = await datasets.find_published(tx, org_id, edge.source.dataset)
-    return (found["dag_name"], found["job_name"]) if found else None
+    return (found.dag_name, found.job_name) if found else None

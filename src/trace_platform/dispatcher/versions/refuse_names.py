@@ -32,8 +32,8 @@ async def refuse_names(
             cure = near or "deploy the DAG that publishes it first"
             errors.append(error_at(checked.root, path, f"nobody publishes {name!r}; {cure}"))
     errors += [
-        _taken(checked, row["name"], row["dag_name"])
-        for row in await datasets.names_taken(tx, org_id, dag.name, list(dag.publish))
+        _taken(checked, taken.name, taken.dag_name)
+        for taken in await datasets.names_taken(tx, org_id, dag.name, list(dag.publish))
     ]
     if errors:
         raise invalid_dag(checked.file, errors)

@@ -42,12 +42,12 @@ async def refuse_inactive_dag(tx: Tx, org_id: UUID, dag_name: str) -> None:
     newest = await deploys.newest(tx, org_id, dag_name)
     if newest is None:
         return
-    if newest["status"] == "Building":
+    if newest.status == "Building":
         raise NotFound(
             f"no version of DAG '{dag_name}' is active yet: its first one is being built",
             hint=f"trace deploys {dag_name} shows how far it is",
         )
-    became = "was removed" if newest["kind"] == "removal" else "was never built"
+    became = "was removed" if newest.kind == "removal" else "was never built"
     raise NotFound(
         f"DAG '{dag_name}' {became}: no version of it is active",
         hint=f"deploy its file; trace dag versions {dag_name} has what was deployed",

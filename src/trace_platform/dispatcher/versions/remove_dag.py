@@ -6,6 +6,7 @@ is given what came meanwhile. Only purging deletes data.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from uuid import UUID
 
 from trace_platform.dispatcher.versions.refuse_unknown_dag import refuse_unknown_dag
@@ -66,12 +67,12 @@ async def _plan(tx: Tx, org_id: UUID, dag_name: str) -> RemovalPlan:
     if active is None:
         await refuse_unknown_dag(tx, org_id, dag_name)
     jobs = await dags.version_jobs(tx, active)
-    ids = [job["generation_id"] for job in jobs.values()]
-    amounts = [Amount(**row["amount"]) for row in await plans.sizes(tx, active)]
+    ids = [job.generation_id for job in jobs.values()]
+    amounts = [Amount(**size.amount) for size in await plans.sizes(tx, active)]
     return RemovalPlan(
         dag_name=dag_name,
         dag_version=active,
-        sources=[name for name, job in jobs.items() if job["activation"] == "source"],
+        sources=[name for name, job in jobs.items() if job.activation == "source"],
         unpublishes=sorted(await datasets.names_of_dag(tx, org_id, dag_name)),
         tasks=await generations.open_tasks(tx, ids),
         backfills=len(await backfills.alive_of_dag(tx, org_id, dag_name)),
@@ -80,8 +81,11 @@ async def _plan(tx: Tx, org_id: UUID, dag_name: str) -> RemovalPlan:
             rows=sum(each.rows for each in amounts),
             bytes=sum(each.bytes for each in amounts),
         ),
-        readers=[Reader(**row) for row in await generations.readers_of_dag(tx, org_id, dag_name)],
-        building=underway["to_version"] if underway else None,
+        readers=[
+            Reader(**asdict(each))
+            for each in await generations.readers_of_dag(tx, org_id, dag_name)
+        ],
+        building=underway.to_version if underway else None,
     )
 
 
@@ -116,7 +120,7 @@ async def _remove(tx: Tx, org_id: UUID, plan: RemovalPlan) -> UUID:
         await backfills.finish(tx, backfill_id, "Canceled", _SAID)
     await dags.deactivate(tx, org_id, name)
     # Tasks before datasets, in the order in which a completion locks them.
-    await generations.supersede_tasks(tx, [job["generation_id"] for job in jobs], _SAID)
+    await generations.supersede_tasks(tx, [job.generation_id for job in jobs], _SAID)
     await datasets.unpublish_all(tx, org_id, name)
     await registry.set_column_lineage(tx, org_id, name, [])
     await generations.subscribe(tx, org_id)
