@@ -14,7 +14,6 @@ import pytest
 from tests.support.control_plane import ControlPlane
 from trace_platform.app.instance.databases import prepare
 from trace_platform.app.security import as_stranger
-from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.events.emit_events import emit_events
 from trace_platform.dispatcher.events.publish_outbox import publish_outbox
 from trace_platform.dispatcher.health import check_health
@@ -120,7 +119,7 @@ async def test_health_notices_a_claim_that_gets_no_turn(
     plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await plane.deploy()
-    transport = httpx.ASGITransport(create_app(plane.me))
+    transport = httpx.ASGITransport(plane.app)
     token = plane.me.secrets.user_token
     http = httpx.AsyncClient(
         transport=transport,

@@ -10,8 +10,10 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
+from fastapi import FastAPI
 from psycopg.rows import dict_row
 
+from tests.support.lent_apps import LentApp, give_back, lend
 from trace_platform.dispatcher.dispatcher import Dispatcher, Secrets
 from trace_platform.dispatcher.events.publish_outbox import Publishing, publish_outbox
 from trace_platform.dispatcher.loops import Wake
@@ -94,6 +96,7 @@ class ControlPlane:
     queue: PgQueueSender
     received: PgQueueReceiver
     owner_dsn: str
+    _lent: LentApp | None = None
 
     @classmethod
     async def open(cls, dsns: Any, folder: Path, data_dsn: str = "") -> ControlPlane:
@@ -124,7 +127,16 @@ class ControlPlane:
         )
         return cls(me, PgQueueSender(state), PgQueueReceiver(dsns.queue), dsns.owner)
 
+    @property
+    def app(self) -> FastAPI:
+        """Its HTTP, until it is closed."""
+        if self._lent is None:
+            self._lent = lend(self.me)
+        return self._lent.app
+
     async def close(self) -> None:
+        if self._lent is not None:
+            give_back(self._lent)
         self.received.close()
         await self.me.data.close()
         await self.me.state.close()

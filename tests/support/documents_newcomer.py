@@ -22,6 +22,8 @@ from tests.support.documents_shown import begins, fits
 from tests.support.documents_standins import Standins
 from tests.support.documents_steps import SHELL, Command, commands
 from tests.support.stack import wait_for
+from trace_platform.app.api_client import dataset_client
+from trace_platform.app.instance.home import Home
 from trace_platform.operators.spark.java import java_home
 
 # A first line that says which file the block is.
@@ -64,8 +66,9 @@ class Newcomer:
         with self._shell() as shell:
             ran = shell.run("trace status || trace up --detach")
             assert ran.code == 0, ran.printed
-            quiet = "trace datasets list --json | grep -vq '\"stale\"'"
-            wait_for("fresh datasets", lambda: shell.run(quiet).code == 0)
+        # Not by commands: each takes longer to start than most of what is waited for.
+        home = Home(self.folder / ".trace")
+        wait_for("fresh datasets", lambda: _no_work_is_left(home))
 
     def read(self, page: Document) -> list[str]:
         """What a reader would stumble over, each with its place."""
@@ -91,6 +94,10 @@ class Newcomer:
 
     def _keep_transcript(self) -> None:
         (self.scratch / "transcript.txt").write_text("\n\n".join(self.transcript))
+
+
+def _no_work_is_left(home: Home) -> bool:
+    return all(each.state != "stale" for each in dataset_client.datasets(home).datasets)
 
 
 @dataclass

@@ -14,7 +14,6 @@ import uvicorn
 
 from tests.support.control_plane import ControlPlane
 from tests.support.own_port import own_port
-from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.run_loops import Tuning, running_loops
 from trace_platform.drivers.http_invoker import HttpInvoker
 from trace_platform.drivers.lite.certificates import Certificates, ensure_certificates
@@ -59,7 +58,7 @@ class ServedDispatcher:
         self._loop = asyncio.get_running_loop()
         self.plane = await ControlPlane.open(self._dsns, self._folder, self._data_dsn)
         config = uvicorn.Config(
-            create_app(self.plane.me),
+            self.plane.app,
             host="127.0.0.1",
             port=self.port,
             log_config=None,

@@ -20,7 +20,6 @@ from trace_platform.data import alerts
 from trace_platform.data.alerts import Alert
 from trace_platform.data.database import DataDatabase
 from trace_platform.data.incidents import Incidents
-from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.datasets.dataset_page import summarize_datasets
 from trace_platform.dispatcher.datasets.list_datasets import list_datasets
 from trace_platform.dispatcher.datasets.show_dataset import show_dataset
@@ -54,7 +53,7 @@ def writer(data_dsns: DataDsns) -> DataDatabase:
 
 @pytest.fixture
 async def http(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=create_app(plane.me))
+    transport = httpx.ASGITransport(app=plane.app)
     async with httpx.AsyncClient(
         transport=transport, base_url="https://dispatcher", headers=USER
     ) as client:

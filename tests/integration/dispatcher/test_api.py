@@ -30,7 +30,7 @@ USER = {"Authorization": f"Bearer {SECRETS.user_token}"}
 
 @pytest.fixture
 async def http(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=create_app(plane.me))
+    transport = httpx.ASGITransport(app=plane.app)
     async with httpx.AsyncClient(transport=transport, base_url="https://dispatcher") as client:
         yield client
 

@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 from tests.support.control_plane import SECRETS, WORKER_TOKEN, ControlPlane
-from trace_platform.dispatcher.api.create_app import create_app
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +41,7 @@ publish:
 
 @pytest.fixture
 async def http(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=create_app(plane.me))
+    transport = httpx.ASGITransport(app=plane.app)
     async with httpx.AsyncClient(transport=transport, base_url="https://dispatcher") as client:
         await plane.deploy(DAG)
         yield client

@@ -14,7 +14,6 @@ from tests.integration.dispatcher.test_resolve_datasets import compacted
 from tests.support.chain_data import READER, fill, finish, rebuilt, take, version_of
 from tests.support.control_plane import SECRETS, ControlPlane
 from tests.support.staged_rows import stage_rows
-from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.datasets.dataset_page import dataset_page, summarize_datasets
 from trace_platform.dispatcher.datasets.list_partitions import list_files
 from trace_platform.dispatcher.datasets.show_dataset import show_dataset
@@ -214,7 +213,7 @@ async def test_a_table_without_a_cold_part_has_no_files_to_look_at(plane: Contro
 
 @pytest.fixture
 async def http(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=create_app(plane.me))
+    transport = httpx.ASGITransport(app=plane.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client
 

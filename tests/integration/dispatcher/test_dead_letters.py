@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from tests.support.control_plane import SECRETS, ControlPlane
-from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.storage.prune_history import Keep, prune
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +19,7 @@ QUEUE = "ecs_platform"
 
 @pytest.fixture
 async def http(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=create_app(plane.me))
+    transport = httpx.ASGITransport(app=plane.app)
     async with httpx.AsyncClient(
         transport=transport, base_url="https://dispatcher", headers=USER
     ) as client:

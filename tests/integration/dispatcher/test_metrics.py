@@ -15,7 +15,6 @@ from tests.conftest import DataDsns
 from tests.support.control_plane import DAG, SECRETS, WORKER_TOKEN, ControlPlane, fence_fields
 from trace_platform.data.alerts import Alert, record
 from trace_platform.data.database import DataDatabase
-from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.health.measure import measure
 from trace_platform.dispatcher.health.measure_alerts import measure_alerts
 from trace_platform.dispatcher.health.metrics import Metrics
@@ -52,7 +51,7 @@ async def measured(plane: ControlPlane) -> Metrics:
 async def test_metrics_are_for_whoever_holds_the_user_token(plane: ControlPlane) -> None:
     await plane.deploy()
     await measure(plane.me.state, plane.me.org_id, plane.me.metrics)
-    transport = httpx.ASGITransport(app=create_app(plane.me))
+    transport = httpx.ASGITransport(app=plane.app)
     async with httpx.AsyncClient(transport=transport, base_url="https://dispatcher") as http:
         for headers in (
             {},
@@ -197,7 +196,7 @@ async def test_reorgs_are_counted_by_job_and_depth(plane: ControlPlane) -> None:
         for start in (5, 5, 7)
     ]
     request = EventsRequest(**fence_fields(source), invalidations=rewritten)
-    transport = httpx.ASGITransport(app=create_app(plane.me))
+    transport = httpx.ASGITransport(app=plane.app)
     token = {"X-Trace-Task-Capability": source.capability_token}
     async with httpx.AsyncClient(transport=transport, base_url="https://dispatcher") as http:
         answer = await http.post(

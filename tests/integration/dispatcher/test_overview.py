@@ -14,7 +14,6 @@ import psycopg
 import pytest
 
 from tests.support.control_plane import DAG, SECRETS, ControlPlane, stage
-from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.tasks.read_task_log import MAX_BYTES
 from trace_platform.domain.prefix import log_uri
 from trace_platform.drivers.postgres.queries import split_queries
@@ -27,7 +26,7 @@ USER = {"Authorization": f"Bearer {SECRETS.user_token}"}
 
 @pytest.fixture
 async def http(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=create_app(plane.me))
+    transport = httpx.ASGITransport(app=plane.app)
     async with httpx.AsyncClient(
         transport=transport, base_url="https://dispatcher", headers=USER
     ) as client:

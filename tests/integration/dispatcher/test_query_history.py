@@ -12,7 +12,6 @@ import psycopg
 import pytest
 
 from tests.support.control_plane import SECRETS, ControlPlane
-from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.datasets.record_queries import (
     list_pii_accesses,
     list_queries,
@@ -242,7 +241,7 @@ async def test_the_dispatcher_cannot_change_what_was_seen(
 
 @pytest.fixture
 async def http(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=create_app(plane.me))
+    transport = httpx.ASGITransport(app=plane.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client
 

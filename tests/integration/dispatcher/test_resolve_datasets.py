@@ -22,7 +22,6 @@ from tests.support.control_plane import (
     range_event,
 )
 from tests.support.staged_rows import stage_rows
-from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.datasets.resolve_datasets import resolve_datasets
 from trace_platform.dispatcher.events.record_events import record_events
 from trace_platform.dispatcher.redo.invalidate import invalidate
@@ -778,7 +777,7 @@ async def test_a_table_whose_cold_part_is_gone_is_not_read_without_it(plane: Con
 
 @pytest.fixture
 async def http(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=create_app(plane.me))
+    transport = httpx.ASGITransport(app=plane.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client
 
