@@ -8,13 +8,51 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.merge_ranges import gaps, merge_ranges
 
-# An input of a task as it is stored: a part of a version of a dataset.
-Given = dict[str, Any]
+
+class Given(TypedDict, total=False):
+    """An input of a task as it is stored: a part of a version of a dataset."""
+
+    input_index: int
+    dataset_uuid: str
+    dataset_version: str
+    # What it is about: a cursor, a partition by its key, or a block range.
+    cursor: int
+    partition_key: str
+    start: int
+    end: int
+    # Rows that do not match are not this task's.
+    where: dict[str, Any]
+    # False: it is only read, and woke nobody.
+    trigger: bool
+    # What woke the task: at which position it changed, whether rows gave way, what was invalid.
+    changed_at: int
+    replaces: bool
+    invalidation: str
+    # Up to which position it is read, and of a source that ticks up to which tick.
+    read_at: int
+    tick: int
+    # As workers are told of it.
+    table: bool
+    files: list[str]
+
+
+class StoredRead(TypedDict, total=False):
+    """A `Read` as it is stored."""
+
+    input: int
+    version: str
+    position: int
+    start: int
+    end: int
+    key: str
+    tick: int
+
+
 # A partition of an input that is no range.
 Key = tuple[int, str]
 # Not an input: how often the generation was told to do something once more, as a position.
@@ -35,21 +73,25 @@ class Read:
     tick: int | None = None
 
     @classmethod
-    def of(cls, stored: Given) -> Read:
+    def of(cls, stored: StoredRead) -> Read:
         start = stored.get("start")
         span = None if start is None else BlockRange(start, stored["end"])
         place = stored["input"], stored["version"], stored["position"]
         return cls(*place, span, stored.get("key"), stored.get("tick"))
 
-    def stored(self) -> Given:
-        part: Given = {}
+    def stored(self) -> StoredRead:
+        part: StoredRead = {}
         if self.span is not None:
             part = {"start": self.span.start, "end": self.span.end}
         elif self.key is not None:
             part = {"key": self.key}
         elif self.tick is not None:
             part = {"tick": self.tick}
-        own = {"input": self.input_index, "version": self.version, "position": self.position}
+        own: StoredRead = {
+            "input": self.input_index,
+            "version": self.version,
+            "position": self.position,
+        }
         return own | part
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -20,14 +21,14 @@ _sql = load_queries(__file__)
 
 async def pin(tx: Tx, claimed: Sequence[ClaimedTask]) -> list[ClaimedTask]:
     """To the outputs of tasks that start and append: what there is to add to."""
-    return [task if task.append is None else await _pin(tx, task) for task in claimed]
+    return [task if task.append is None else await _pin(tx, task, task.append) for task in claimed]
 
 
-async def _pin(tx: Tx, task: ClaimedTask) -> ClaimedTask:
-    outputs = [
-        pinned | {"append": task.append, "base": await _current(tx, task, pinned)}
-        for pinned in task.outputs
-    ]
+async def _pin(tx: Tx, task: ClaimedTask, append: list[str]) -> ClaimedTask:
+    outputs = []
+    for pinned in task.outputs:
+        added: Pinned = {"append": append, "base": await _current(tx, task, pinned)}
+        outputs.append(pinned | added)
     await _sql.set_outputs(tx, id=task.id, outputs=Jsonb(outputs))
     return replace(task, outputs=outputs)
 
@@ -49,14 +50,13 @@ async def with_files(tx: Tx, tasks: Sequence[DefinedTask]) -> list[list[Pinned]]
 
 
 def _with_files(pinned: Pinned, files: dict[str, list[str]]) -> Pinned:
-    shown = {name: value for name, value in pinned.items() if name not in ("base", "shared")}
+    shown = cast(Pinned, {k: v for k, v in pinned.items() if k not in ("base", "shared")})
     found = [uri for id in _base(pinned) for uri in files[id]]
     return shown | {"files": found} if found else shown
 
 
 def _base(pinned: Pinned) -> list[str]:
-    base: list[str] = pinned.get("base", [])
-    return base
+    return pinned.get("base", [])
 
 
 async def _current(tx: Tx, task: ClaimedTask | HeldTask, pinned: Pinned) -> list[str]:

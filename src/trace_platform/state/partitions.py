@@ -10,7 +10,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.freshness import Given, Key, Partition, Read
+from trace_platform.domain.freshness import Key, Partition, Read, StoredRead
 from trace_platform.drivers.postgres.queries import Tx, load_queries
 from trace_platform.state.task_rows import HeldTask
 from trace_platform.wire.manifest import Manifest
@@ -32,8 +32,8 @@ class _Stored:
     partition_key: str
     range_start: int | None
     range_end: int | None
-    made_of: list[Given]
-    knows: list[Given]
+    made_of: list[StoredRead]
+    knows: list[StoredRead]
 
 
 async def touched(tx: Tx, asked: Sequence[tuple[int, UUID, BlockRange]]) -> list[int]:

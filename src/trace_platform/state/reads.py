@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -54,11 +54,18 @@ async def wakes(tx: Tx, generation_ids: Sequence[UUID]) -> dict[UUID, dict[int, 
     rows = await _sql.rows(tx, "input_versions", ReadInput, generation_ids=list(generation_ids))
     found: dict[UUID, dict[int, Given]] = {generation_id: {} for generation_id in generation_ids}
     for row in rows:
-        found[row.generation_id][row.input_index] = {
-            "dataset_uuid": str(row.dataset_uuid),
-            "dataset_version": str(row.dataset_version),
-        } | ({} if row.filter is None else {"where": row.filter})
+        found[row.generation_id][row.input_index] = _source(row)
     return found
+
+
+def _source(row: ReadInput) -> Given:
+    source: Given = {
+        "dataset_uuid": str(row.dataset_uuid),
+        "dataset_version": str(row.dataset_version),
+    }
+    if row.filter is not None:
+        source["where"] = row.filter
+    return source
 
 
 async def only_read(tx: Tx, generation_id: UUID) -> dict[int, str]:
@@ -124,13 +131,8 @@ def _with_read(task: ClaimedTask, only_read: Sequence[ReadInput]) -> list[Given]
 
 
 def _read(row: ReadInput) -> Given:
-    read = {
-        "input_index": row.input_index,
-        "dataset_uuid": str(row.dataset_uuid),
-        "dataset_version": str(row.dataset_version),
-        "trigger": False,
-    }
-    return read if row.filter is None else read | {"where": row.filter}
+    own: Given = {"input_index": row.input_index, "trigger": False}
+    return own | _source(row)
 
 
 def _scope(woken: Sequence[Given]) -> Given:
@@ -139,12 +141,18 @@ def _scope(woken: Sequence[Given]) -> Given:
         first = min(given["start"] for given in woken)
         last = max(given["end"] for given in woken)
         return {"partition_key": f"{first}-{last}", "start": first, "end": last}
-    return {k: woken[0][k] for k in ("cursor", "partition_key") if k in woken[0]} if woken else {}
+    scope: Given = {}
+    for first_of_all in woken[:1]:
+        if "cursor" in first_of_all:
+            scope["cursor"] = first_of_all["cursor"]
+        if "partition_key" in first_of_all:
+            scope["partition_key"] = first_of_all["partition_key"]
+    return scope
 
 
 def as_told(given: Given) -> Given:
     """An input as whoever runs the task sees it: without what the commit is measured by."""
-    return {name: value for name, value in given.items() if name not in _OWN_FACTS}
+    return cast(Given, {k: v for k, v in given.items() if k not in _OWN_FACTS})
 
 
 async def with_files(tx: Tx, tasks: Sequence[DefinedTask]) -> list[list[Given]]:

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID
 
 from trace_platform.domain.fence import Fence
-from trace_platform.domain.freshness import Given
+from trace_platform.domain.freshness import Given, StoredRead
 
-# An output as its claim pinned it: which version of which dataset, and what it is added to.
-Pinned = dict[str, Any]
+
+class Pinned(TypedDict, total=False):
+    """An output as its claim pinned it: which version of which dataset an attempt writes."""
+
+    output_index: int
+    name: str
+    dataset_uuid: str
+    dataset_version: str
+    # Several jobs write the dataset.
+    shared: bool
+    # The unique key of a job that appends, and the partitions that it adds to.
+    append: list[str]
+    base: list[str]
+    # As workers are told of it.
+    prefix: str
+    files: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +63,7 @@ class ClaimedTask(DefinedTask):
     worker_id: str
     queued_at: datetime
     started_at: datetime
-    knows: list[Given]
+    knows: list[StoredRead]
     # The unique key of a job that appends; None for one that replaces what is there.
     append: list[str] | None
     takes_several: bool
@@ -68,7 +82,7 @@ class HeldTask(TaskRow):
 
     lease_token: UUID
     priority: int
-    knows: list[Given]
+    knows: list[StoredRead]
     superseded: bool
     cancel_requested_at: datetime | None
     drain_requested_at: datetime | None

@@ -243,7 +243,7 @@ async def _claim_order(plane: ControlPlane) -> list[UUID]:
             rows = await task_state.claim(tx, "ecs_platform", ["w"])
         if not rows:
             return order
-        order.append(rows[0]["id"])
+        order.append(rows[0].id)
 
 
 # --- jobs

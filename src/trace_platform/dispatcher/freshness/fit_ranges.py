@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 from uuid import UUID
 
 from trace_platform.domain.block_range import BlockRange
@@ -158,11 +159,15 @@ def _input(
     facts: Given = {"partition_key": span.key, "start": span.start, "end": span.end}
     if all("changed_at" in each for each in inside):
         facts["changed_at"] = max((each["changed_at"] for each in inside), default=0)
-    for name in ("invalidation", "replaces"):
-        if found := [each[name] for each in inside if name in each]:
-            facts[name] = found[0]
-    kept = {k: v for k, v in own[0].items() if k not in _OF_WAKES} if own else dict(wakes[index])
-    return kept | {"input_index": index} | facts
+    if invalidations := [each["invalidation"] for each in inside if "invalidation" in each]:
+        facts["invalidation"] = invalidations[0]
+    if replacing := [each["replaces"] for each in inside if "replaces" in each]:
+        facts["replaces"] = replacing[0]
+    return (_without_wake(own[0]) if own else wakes[index]) | {"input_index": index} | facts
+
+
+def _without_wake(given: Given) -> Given:
+    return cast(Given, {k: v for k, v in given.items() if k not in _OF_WAKES})
 
 
 def _spans(given: Sequence[Given]) -> list[BlockRange]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from trace_platform.dispatcher.freshness.fit_keys import fit_keys
 from trace_platform.dispatcher.freshness.fit_ranges import fit_ranges
-from trace_platform.domain.freshness import REDONE, Given, Read
+from trace_platform.domain.freshness import REDONE, Given, Read, StoredRead
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import appends, reads
 from trace_platform.state.task_rows import ClaimedTask
@@ -71,8 +71,8 @@ def _in_version(given: Given, version: Given) -> Given:
     """Positions of one version say nothing about another."""
     if version.get("dataset_version", given["dataset_version"]) == given["dataset_version"]:
         return given
-    kept = {name: given[name] for name in given if name not in ("changed_at", "read_at")}
-    return kept | version
+    kept = {name: said for name, said in given.items() if name not in ("changed_at", "read_at")}
+    return cast(Given, kept) | version
 
 
 async def _name_ticks(tx: Tx, claimed: Sequence[ClaimedTask]) -> list[ClaimedTask]:
@@ -118,7 +118,9 @@ async def _add_knows(tx: Tx, claimed: Sequence[ClaimedTask], wakes: Wakes) -> li
     return [replace(task, knows=_knows(task, others[task.id], now)) for task in claimed]
 
 
-def _knows(task: ClaimedTask, others: Mapping[int, str], now: Mapping[str, int]) -> list[Given]:
+def _knows(
+    task: ClaimedTask, others: Mapping[int, str], now: Mapping[str, int]
+) -> list[StoredRead]:
     known = [Read(index, version, now.get(version, 0)) for index, version in sorted(others.items())]
     if task.redone:
         known.append(Read(REDONE, str(task.generation_id), task.redone))

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, TypedDict
+from typing import TypedDict
 from uuid import UUID, uuid4, uuid5
 
 from trace_platform.dispatcher.datasets.find_dataset import find_dataset
 from trace_platform.dispatcher.tasks.trust import Trusts, refuse_untrusted
 from trace_platform.domain.block_range import MAX_BLOCK, BlockRange
 from trace_platform.domain.errors import BadInput, Conflict, Forbidden
+from trace_platform.domain.freshness import Given
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import dags, invalidations, locks, scopes
 from trace_platform.state.invalidations import InvalidPart, NewInvalidation, RecordedInvalidation
 from trace_platform.state.scopes import ScopeInput
-from trace_platform.state.task_rows import HeldTask
+from trace_platform.state.task_rows import HeldTask, Pinned
 from trace_platform.wire.invalidation import InvalidateRequest, InvalidateResponse
 from trace_platform.wire.task import Invalidation, InvalidScope
 
@@ -166,5 +167,5 @@ def _scope(scope: InvalidScope) -> _Scope:
     }
 
 
-def _generations(places: Sequence[dict[str, Any]]) -> set[tuple[str, str]]:
+def _generations(places: Sequence[Given] | Sequence[Pinned]) -> set[tuple[str, str]]:
     return {(place["dataset_uuid"], place["dataset_version"]) for place in places}

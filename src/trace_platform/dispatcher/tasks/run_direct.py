@@ -214,7 +214,7 @@ def _woken(task: ClaimedTask, operator: type[EventOperator]) -> Woken:
         generation_id=task.generation_id,
         job=JobRef(dag_name=task.dag_name, name=task.job_name),
         config=config,
-        inputs=tuple(TaskInput(**reads.as_told(given)) for given in task.inputs),
+        inputs=tuple(TaskInput.model_validate(reads.as_told(given)) for given in task.inputs),
         outputs=tuple(_generations(task)),
     )
 
