@@ -212,7 +212,7 @@ class TaskDetail(TaskStatus):
     outputs: list[PinnedOutput] = Field(
         description="The generations that the newest attempt writes."
     )
-    limits: JobLimits = Field(description="What the job's definition allows.")
+    limits: JobLimits = Field(description="Limits of the job that the task belongs to.")
     attempts: list[AttemptStatus] = Field(
         description="Every attempt of the task, the first one first."
     )
