@@ -112,7 +112,7 @@ def _parameters(operation: Schema, models: Schema) -> Iterator[tuple[str, ...]]:
 
 
 def _optional_type(schema: Schema, models: Schema) -> str:
-    """What is left out of a query is null, which nobody can write."""
+    """What is left out counts as null, which nobody has to write."""
     rest = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     return _type(rest[0] if len(rest) == 1 else schema, models)
 
@@ -140,7 +140,7 @@ def _facts(operation: Schema, models: Schema) -> Iterator[str]:
 def _content(described: Schema, models: Schema) -> str:
     told = []
     for media, content in described.get("content", {}).items():
-        words = _type(content["schema"], models) if content.get("schema") else ""
+        words = _optional_type(content["schema"], models) if content.get("schema") else ""
         told.append(" as ".join(filter(None, [words, "" if _is_json(media) else f"`{media}`"])))
     return " or ".join(each or "JSON" for each in told)
 

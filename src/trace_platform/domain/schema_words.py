@@ -59,9 +59,9 @@ def _limits(field: Schema) -> Iterator[str]:
         field.get(word) for word in ("exclusiveMinimum", "exclusiveMaximum", "maxLength")
     )
     if above is not None:
-        yield f"more than {above:,}"
+        yield f"more than {_figure(above)}"
     if below is not None:
-        yield f"less than {below:,}"
+        yield f"less than {_figure(below)}"
     if longest is not None:
         yield f"at most {longest:,} characters"
 
@@ -69,8 +69,13 @@ def _limits(field: Schema) -> Iterator[str]:
 def _between(least: float | None, most: float | None) -> Iterator[str]:
     most = None if most is not None and most >= _MAX_TOLD else most
     if least is not None and most is not None:
-        yield f"{least:,} to {most:,}"
+        yield f"{_figure(least)} to {_figure(most)}"
     elif least is not None:
-        yield f"{least:,} or more"
+        yield f"{_figure(least)} or more"
     elif most is not None:
-        yield f"at most {most:,}"
+        yield f"at most {_figure(most)}"
+
+
+def _figure(bound: float) -> str:
+    """OpenAPI has every bound as a float."""
+    return f"{int(bound) if bound == int(bound) else bound:,}"

@@ -63,7 +63,8 @@ class Progress(Strict):
     stuck_s: float = Field(
         default=0.0,
         ge=0,
-        description="For a source, seconds since it last advanced, counted while it is stuck.",
+        description="For a source that is stuck, seconds since it last advanced; 0 while it "
+        "is not.",
     )
 
 
@@ -74,7 +75,7 @@ class HeartbeatRequest(Fenced):
 
 
 class HeartbeatResponse(Strict):
-    """cancel: stop. pause: a source emits nothing until told to continue. drain: a source ends."""
+    """The extended lease, and what to do next."""
 
     lease_expires_at: datetime = Field(
         description="When the lease ends unless another heartbeat extends it."

@@ -116,7 +116,7 @@ class DeployRequest(Strict):
 
 
 class DeployResponse(Strict):
-    """Building: the old version serves until everything is built, and then gives way at once."""
+    """What a deploy did."""
 
     dag_name: DagName
     dag_version: UUID = Field(description="Id of the version that was deployed.")
@@ -124,8 +124,9 @@ class DeployResponse(Strict):
         description="Id of the deploy; null when the version was active already."
     )
     status: Literal["CutOver", "Building", "Unchanged"] = Field(
-        description="`CutOver`: the version is active. `Building`: its data is being built, "
-        "and it becomes active when that is done. `Unchanged`: it was active already."
+        description="`CutOver`: the version is active. `Building`: the version before serves "
+        "until the data of this one is built, and gives way at once then. `Unchanged`: it was "
+        "active already."
     )
     replaces: UUID | None = Field(
         default=None,
@@ -289,10 +290,10 @@ class ProblemDetails(Strict):
     code: str = Field(description="Stable code of the error, for programs.")
     detail: str = Field(description="What was wrong, and where, in one sentence.")
     hint: str | None = Field(
-        default=None, description="What would put it right; null when nothing is known to."
+        default=None, description="What would put it right; absent when nothing is known to."
     )
     facts: dict[str, Any] | None = Field(
         default=None,
-        description="Figures and names that belong to the error, by name; null when there "
+        description="Figures and names that belong to the error, by name; absent when there "
         "are none.",
     )

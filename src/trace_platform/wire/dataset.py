@@ -69,7 +69,6 @@ __all__ = [
 ]
 
 
-# stale: there is something to do, and it will be done. blocked: not unless somebody acts.
 DatasetState = Literal["fresh", "stale", "blocked"]
 Direction = Literal["up", "down", "both"]
 

@@ -37,7 +37,7 @@ class InvalidateResponse(Strict):
 
 
 class InvalidationStatus(Strict):
-    """waiting: not given to anybody yet. open: tasks are under way. processed: all completed."""
+    """How far the platform is with an invalidation."""
 
     invalidation_id: UUID = Field(description="Id of the invalidation.")
     dataset: Label

@@ -13,7 +13,7 @@ from trace_platform.wire.task import Strict
 
 
 class PiiAccess(Strict):
-    """A query that showed such columns of one generation of a dataset."""
+    """A query that showed columns with personal data of one generation of a dataset."""
 
     query_id: UUID = Field(description="Id of the query.")
     caller: str = Field(

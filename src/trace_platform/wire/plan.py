@@ -13,14 +13,12 @@ from trace_platform.wire.fields import ByteCount, DagName, JobName, PartitionCou
 from trace_platform.wire.operator_code import CodeFiles
 from trace_platform.wire.task import Strict
 
-# added, changed, affected: its data is built, the last because of what it reads. updated: it runs
-# differently and keeps its data.
 Action = Literal["added", "changed", "affected", "updated", "removed", "unchanged"]
 BUILT: frozenset[Action] = frozenset({"added", "changed", "affected"})
 
 
 class Amount(Strict):
-    """How much data, and how long it takes; None where the past does not tell."""
+    """How much data, and how long it takes."""
 
     partitions: PartitionCount = 0
     rows: RowCount = 0
@@ -278,7 +276,7 @@ class DagVersion(Strict):
     created_at: datetime = Field(description="When the version was first deployed.")
     active: bool = Field(description="Whether this version is active.")
     activated_at: datetime | None = Field(
-        description="When it last became active; null when it never did."
+        description="When it became active; null unless it is active."
     )
     purged: bool = Field(
         description="Whether some of its data was deleted, so that it cannot be rolled back to."
@@ -310,10 +308,10 @@ class DagSummary(Strict):
     datasets: list[str] = Field(description="Names under which the DAG publishes now.")
     paused: int = Field(description="Number of jobs that a user paused.")
     activated_at: datetime | None = Field(
-        description="When the version became active; null when it never did."
+        description="When the active version became active; null when none is active."
     )
     last_deploy: DeployStatus | None = Field(
-        description="The newest deploy, rollback or removal; null when it is forgotten."
+        description="The newest deploy, rollback or removal; null when none is on record."
     )
 
 

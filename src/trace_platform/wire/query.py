@@ -25,10 +25,7 @@ MAX_REQUEST_BYTES = 2 * 2**20
 MAX_DATASETS = 64
 
 Format = Literal["json", "arrow", "csv", "parquet"]
-# A moment with its zone; an id of a deploy or of a version of a DAG, which is when it took over, or
-# of a generation; of ids the beginning is enough.
 Moment = Annotated[str, Field(min_length=4, max_length=64)]
-# A generation of a dataset, or the beginning of its id.
 GenerationId = Annotated[str, Field(pattern=r"^[0-9a-fA-F-]{4,36}$")]
 
 # Of an answer that is not JSON: what QueryResponse says beside the rows.
@@ -50,7 +47,10 @@ class _Payload(BaseModel):
 
 class QueryRequest(_Payload):
     sql: str = Field(
-        min_length=1, max_length=MAX_SQL_CHARS, description="One SELECT statement in DuckDB's SQL."
+        min_length=1,
+        max_length=MAX_SQL_CHARS,
+        description="One statement in DuckDB's SQL: a SELECT, or one that tells of datasets or "
+        "plans, such as DESCRIBE and EXPLAIN.",
     )
     limit: int | None = Field(
         default=None,

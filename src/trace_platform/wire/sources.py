@@ -14,8 +14,6 @@ from trace_platform.wire.task import Strict
 # Of one source in one call, and of what it missed.
 MAX_TICKS = 1_000
 
-# Pending, Running, Dead and Draining are the life of a run; what has none is Active.
-# Stuck: it runs, and does not get on.
 SourceState = Literal[
     "Active", "Pending", "Running", "Stuck", "Dead", "Draining", "Canceled", "Paused"
 ]

@@ -54,9 +54,7 @@ class TaskStatus(Strict):
     )
     completed_at: datetime | None = Field(description="When the task ended; null while it has not.")
     pending_backpressure: bool = Field(
-        default=False,
-        description="Whether the task waits until the queue of its job, or of one "
-        "downstream, is shorter.",
+        default=False, description="Whether the task waits for the backpressure on its job to end."
     )
     note: str | None = Field(
         default=None,
@@ -158,7 +156,7 @@ PRIORITIES: tuple[Priority, ...] = ("high", "normal", "low")
 
 
 class JobLimits(Strict):
-    """What the job's definition allows; None is no limit."""
+    """What the job's definition allows."""
 
     runtime: str = Field(description="Name of the runtime that runs the job.")
     operator: str | None = Field(
@@ -214,7 +212,7 @@ class TaskDetail(TaskStatus):
     outputs: list[PinnedOutput] = Field(
         description="The generations that the newest attempt writes."
     )
-    limits: JobLimits = Field(description="What the job's definition allows.")
+    limits: JobLimits = Field(description="Limits of the job that the task belongs to.")
     attempts: list[AttemptStatus] = Field(
         description="Every attempt of the task, the first one first."
     )

@@ -17,7 +17,7 @@ from trace_platform.wire.alert import Acknowledged, AcknowledgeRequest, AlertLis
 def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     @app.get(
         "/v1/alerts",
-        summary="What somebody should know, the newest first",
+        summary="Alerts, the newest first",
         **route("alerts", "user"),
     )
     async def alerts(

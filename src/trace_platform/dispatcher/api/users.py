@@ -40,7 +40,9 @@ from trace_platform.wire.task import Accepted
 
 OfJob = Annotated[str, Query(description="Only of jobs with this name.")]
 WithStatus = Annotated[control.Status, Query(description="Only with this status.")]
-Attempt = Annotated[int, Query(ge=1, le=2**31 - 1, description="The newest unless given.")]
+Attempt = Annotated[
+    int, Query(ge=1, le=2**31 - 1, description="Number of the attempt; the newest unless given.")
+]
 IdPrefix = Annotated[
     str,
     Query(
@@ -226,7 +228,7 @@ def _overviews(app: FastAPI, me: Dispatcher, route: Routes) -> None:
 
     @app.get(
         "/v1/health",
-        summary="The alerts that every instance should have",
+        summary="Whether the instance is well, rule by rule",
         **route("overview", "user"),
     )
     async def health() -> control.Health:
