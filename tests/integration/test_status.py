@@ -25,6 +25,17 @@ from trace_platform.app.instance.home import Home
 
 Eventually = Callable[..., None]
 TRACE = [sys.executable, "-m", "trace_platform.cli"]
+FOLLOWING = """
+name: work
+jobs:
+  - name: follow
+    activation: source
+    source: { kind: always_on }
+    runtime: ecs_platform
+    operator: block_follower
+    config: { chain_id: 1, rpc_pool: mainet }
+    outputs: [blocks, transactions, logs]
+"""
 
 
 @dataclass
@@ -142,6 +153,23 @@ def test_processes_of_ones_own_supervisor_are_known(
     assert not own.status()["ready"]
     own.serve("dispatcher")
     eventually(lambda: own.states() == {"dispatcher": "ready", "worker": "ready"})
+
+
+def test_a_pool_that_is_not_there_is_warned_of_with_its_line(
+    own: Own, tmp_path: Path, eventually: Eventually
+) -> None:
+    file = tmp_path / "work.yaml"
+    file.write_text(FOLLOWING)
+    own.serve("dispatcher")
+    own.serve("rpc", TRACE_RPC_MAINNET=f"http://127.0.0.1:{own_port(tmp_path / 'nobody')}")
+    eventually(lambda: own.states() == {"dispatcher": "ready", "rpc": "ready"}, "both")
+    for command in ("plan", "deploy"):
+        done = own.trace(command, str(file))
+        assert done.returncode == 0, done.stderr
+        assert f"{file}:9:28: warning: jobs[0].config.rpc_pool: no pool" in done.stderr
+        assert "did you mean mainnet?" in done.stderr
+    file.write_text(FOLLOWING.replace("mainet", "mainnet"))
+    assert "rpc_pool" not in own.trace("plan", str(file)).stderr
 
 
 def test_an_external_postgres_that_is_down_is_not_ready(own: Own, eventually: Eventually) -> None:

@@ -344,6 +344,11 @@ def test_an_error_after_hex_names_the_callers_place(desk: Desk) -> None:
     assert refused.facts["column"] == len(f"SELECT 1 FROM logs WHERE address = '{HEX}' AND ") + 11
 
 
+def test_a_plan_shows_bytes_as_they_were_written(desk: Desk) -> None:
+    for sql in (f"EXPLAIN FROM logs WHERE address = '{CHECKSUM}'", f"EXPLAIN SELECT '{HEX}'::BLOB"):
+        assert any(f"'{HEX}'::BLOB" in line for (line,) in desk.rows(sql)), sql
+
+
 @pytest.mark.parametrize(
     ("condition", "filters"),
     [

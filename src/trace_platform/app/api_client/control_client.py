@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from trace_platform.app.api_client.service_client import ANSWER_S, get, get_soon, post, segment
@@ -47,6 +47,8 @@ from trace_platform.wire.plan import (
 from trace_platform.wire.sources import SourceList
 from trace_platform.wire.task import Accepted
 
+Planned = TypeVar("Planned", Plan, DeployResponse)
+
 # Of an id, its beginning or its end. Shorter beginnings would name any task of a day.
 MIN_PART = 8
 
@@ -72,11 +74,21 @@ def deploy(
     home: Home, yaml: str, file: str, plan_hash: str | None = None, code: Files | None = None
 ) -> DeployResponse:
     body = {"yaml": yaml, "file": file, "plan_hash": plan_hash, "code": dict(code or {})}
-    return post(home, DeployResponse, "/v1/dags", body)
+    done = post(home, DeployResponse, "/v1/dags", body)
+    return _warned_of_pools(home, yaml, file, done)
 
 
 def plan(home: Home, yaml: str, file: str, code: Files | None = None) -> Plan:
-    return post(home, Plan, "/v1/plans", {"yaml": yaml, "file": file, "code": dict(code or {})})
+    body = {"yaml": yaml, "file": file, "code": dict(code or {})}
+    return _warned_of_pools(home, yaml, file, post(home, Plan, "/v1/plans", body))
+
+
+def _warned_of_pools(home: Home, yaml: str, file: str, answer: Planned) -> Planned:
+    # Reads the language of DAGs, which other commands do not need.
+    from trace_platform.app.api_client.unknown_pools import unknown_pools
+
+    warnings = [*answer.warnings, *unknown_pools(home, yaml, file)]
+    return answer.model_copy(update={"warnings": warnings})
 
 
 def plan_rollback(home: Home, dag: str, to_version: UUID | None = None) -> RollbackPlan:

@@ -7,6 +7,7 @@ only those properties are shown that repeat the caller's own statement or count 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -35,6 +36,9 @@ _SHOWN = (
     "Order By",
     "Top",
 )
+# How DuckDB writes bytes: letters where there are some.
+_BYTES = re.compile(r"'((?:\\x[0-9A-F]{2}|[^'\\])*)'::BLOB")
+_BYTE = re.compile(r"\\x(..)|(.)", re.DOTALL)
 _COUNTED = {"rows_scanned": "rows read", "intermediate_rows": "rows"}
 # Of the measurement itself.
 _FRAMES = frozenset({"RESULT_COLLECTOR", "EXPLAIN_ANALYZE"})
@@ -62,7 +66,7 @@ def planned(
     lines = [*_read(relations), *_times(told)]
     for root in roots:
         lines += _lines(root, 0)
-    shown = listed(explained.without_names(line) for line in lines)
+    shown = listed(_with_hex(explained.without_names(line)) for line in lines)
     return replace(statement, sql=f"SELECT unnest({shown}) AS plan")
 
 
@@ -106,3 +110,12 @@ def _counts(node: Mapping[str, Any]) -> str:
 
 def _said(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _with_hex(line: str) -> str:
+    """Bytes as answers show them, and as a statement takes them."""
+    return _BYTES.sub(lambda written: f"'0x{_digits(written[1])}'::BLOB", line)
+
+
+def _digits(written: str) -> str:
+    return "".join((hexed or f"{ord(char):02x}").lower() for hexed, char in _BYTE.findall(written))
