@@ -68,7 +68,7 @@ class Abi:
     @property
     def version(self) -> str:
         """The same for the same definitions, in whatever order they are written."""
-        lines = [_line(each) for each in (*self.events, *self.functions)]
+        lines = [*map(_line, self.events), *map(_line, self.functions)]
         return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:_VERSION_CHARS]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 WORD = 32
-# Of one value in place: more than any contract has, and little enough to be laid out.
+# Of one value, whatever the data says: more than any contract has, and little enough to lay out.
 _MOST_WORDS = 4_096
 _MOST_DEPTH = 16
 
@@ -27,6 +27,7 @@ class Scalar:
 
     is_dynamic = False
     words = 1
+    least = 1
 
     def __str__(self) -> str:
         return f"{self.kind}{self.size}" if self.kind in ("uint", "int", "bytes") else self.kind
@@ -40,6 +41,7 @@ class Blob:
 
     is_dynamic = True
     words = 1
+    least = 1
 
     def __str__(self) -> str:
         return self.kind
@@ -59,6 +61,11 @@ class Array:
     def words(self) -> int:
         """In the head of what it is a part of."""
         return 1 if self.is_dynamic else (self.length or 0) * self.item.words
+
+    @property
+    def least(self) -> int:
+        """Words that a value has wherever it stands: of a length, or of a fixed number of items."""
+        return 1 if self.length is None else self.length * whole_words(self.item)
 
     def __str__(self) -> str:
         return f"{self.item}[{'' if self.length is None else self.length}]"
@@ -85,11 +92,20 @@ class Tuple:
     def words(self) -> int:
         return 1 if self.is_dynamic else sum(member.type.words for member in self.members)
 
+    @property
+    def least(self) -> int:
+        return sum(whole_words(member.type) for member in self.members)
+
     def __str__(self) -> str:
         return types_of(self.members)
 
 
 Type = Scalar | Blob | Array | Tuple
+
+
+def whole_words(kind: Type) -> int:
+    """In place, and where its offset points to."""
+    return kind.words + (kind.least if kind.is_dynamic else 0)
 
 
 def types_of(params: tuple[Param, ...]) -> str:
@@ -106,8 +122,8 @@ def parse_type(text: str, members: tuple[Param, ...] | None = None) -> Type:
         if depth >= _MOST_DEPTH:
             raise ValueError(f"{text[:80]!r} nests arrays more than {_MOST_DEPTH} deep")
         found = Array(found, int(length) if length else None)
-        if found.words > _MOST_WORDS:
-            raise ValueError(f"{text[:80]!r} has more than {_MOST_WORDS} words in place")
+        if found.least > _MOST_WORDS:
+            raise ValueError(f"{text[:80]!r} has more than {_MOST_WORDS} words")
     return found
 
 

@@ -109,7 +109,8 @@ def nearest_doubles(values: Limbs) -> npt.NDArray[np.float64]:
     below |= np.bitwise_or.reduce(np.where(later, padded, _U64(0)), axis=1) != 0
     mantissa |= below.astype(_U64)
     exponent = 64 * (_LIMBS - 1 - top) - shift.astype(np.int64)
-    return np.ldexp(mantissa.astype(np.float64), exponent)
+    found: npt.NDArray[np.float64] = np.ldexp(mantissa.astype(np.float64), exponent)
+    return found
 
 
 def _negated(values: Limbs) -> Limbs:

@@ -16,7 +16,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trace_platform.operators.decode import numbers
-from trace_platform.operators.decode.abi_type import WORD, Array, Blob, Scalar, Tuple, Type
+from trace_platform.operators.decode.abi_type import (
+    WORD,
+    Array,
+    Blob,
+    Scalar,
+    Tuple,
+    Type,
+    whole_words,
+)
 from trace_platform.operators.decode.layout import Laid, is_hashed, is_wide, laid_out, parts_of
 from trace_platform.operators.decode.numbers import Flags, Ints, Words
 
@@ -41,10 +49,12 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Where values of one type begin. A dynamic value is found by its offset from `frame`."""
+    """Where values of one type begin. A dynamic value is found by its offset from `frame`, behind
+    all that lies in place there: not before `body`."""
 
     position: Ints
     frame: Ints
+    body: Ints
     # Of all its row's data.
     end: Ints
     row: Ints
@@ -53,7 +63,7 @@ class At:
         return len(self.position)
 
     def moved(self, to: Ints) -> At:
-        return At(to, self.frame, self.end, self.row)
+        return At(to, self.frame, self.body, self.end, self.row)
 
 
 class Decoder:
@@ -82,7 +92,7 @@ class Decoder:
         is_dynamic = any(each.param.type.is_dynamic for each in laid)
         exact = not (is_dynamic or may_be_longer)
         self._fail(self._all, (size != needed) if exact else (size < needed), Reason.data_length)
-        at = At(self._starts, self._starts, self._ends, self._all)
+        at = At(self._starts, self._starts, self._starts, self._ends, self._all)
         columns = self._members(laid, at)
         if is_dynamic and not may_be_longer:
             self._fail(self._all, self._furthest != self._ends, Reason.data_length)
@@ -94,11 +104,15 @@ class Decoder:
             failed = rows[wrong]
             self.reasons[failed[self.reasons[failed] == 0]] = reason
 
-    def _members(self, laid: Sequence[Laid], at: At) -> list[pa.Array]:
+    def _members(self, laid: Sequence[Laid], whole: At) -> list[pa.Array]:
+        """Offsets count from where the members begin."""
+        begin = whole.position
+        size = WORD * sum(each.param.type.words for each in laid)
+        at = At(begin, begin, begin + size, whole.end, whole.row)
         columns: list[pa.Array] = []
         before = 0
         for each in laid:
-            columns += self._value(each.param.type, at.moved(at.position + before))
+            columns += self._value(each.param.type, at.moved(begin + before))
             before += WORD * each.param.type.words
         return columns
 
@@ -113,11 +127,9 @@ class Decoder:
             case Array():
                 return self._array(kind, at)
             case Tuple():
-                # Offsets of its members count from its own begin; those of a static one have none.
                 laid = laid_out(kind.members)
-                inner = At(at.position, at.position, at.end, at.row)
                 fields = [field for member in laid for field in member.columns]
-                return [pa.StructArray.from_arrays(self._members(laid, inner), fields=fields)]
+                return [pa.StructArray.from_arrays(self._members(laid, at), fields=fields)]
 
     def _scalar(self, kind: Scalar, at: At) -> list[pa.Array]:
         columns, dirty = scalar(kind, self._words(at))
@@ -127,15 +139,16 @@ class Decoder:
     def _tail(self, at: At) -> At:
         """Where the offset that stands in place points to."""
         offset = self._count(at)
-        wrong = (offset < 0) | (offset > at.end - at.frame - WORD)
+        tail = at.frame + offset
+        wrong = (offset < 0) | (tail < at.body) | (tail > at.end - WORD)
         self._fail(at.row, wrong, Reason.bad_offset)
-        return at.moved(np.where(wrong, at.end, at.frame + offset))
+        return at.moved(np.where(wrong, at.end, tail))
 
     def _blob(self, kind: Blob, at: At) -> pa.Array:
         length, padded = self._length(at)
         begin = at.position + WORD
         rest = length % WORD
-        last = self._words(At(begin + padded - WORD, at.frame, at.end, at.row), sure=rest > 0)
+        last = self._words(at.moved(begin + padded - WORD), sure=rest > 0)
         behind = np.arange(WORD)[None, :] >= rest[:, None]
         dirty = (rest > 0) & ((last != 0) & behind).any(axis=1)
         self._fail(at.row, dirty, Reason.dirty_padding)
@@ -178,13 +191,16 @@ class Decoder:
         size = WORD * kind.item.words
         wrong = (count < 0) | (count > (at.end - begin) // size)
         self._fail(at.row, wrong, Reason.bad_length)
-        count = self._afford(
-            at, np.where(wrong, 0, count), np.where(wrong, 0, count * size // WORD)
-        )
+        count = np.where(wrong, 0, count)
+        # A fixed number of items was paid for by what they are a part of.
+        words = whole_words(kind.item) if kind.length is None else 0
+        count = self._afford(at, count, count * words)
         offsets = _offsets(count)
         parent = np.repeat(np.arange(len(at)), count)
         nth = np.arange(len(parent)) - offsets[:-1].astype(np.int64)[parent]
-        items = At(begin[parent] + nth * size, begin[parent], at.end[parent], at.row[parent])
+        first = begin[parent]
+        body = first + count[parent] * size
+        items = At(first + nth * size, first, body, at.end[parent], at.row[parent])
         columns = self._value(kind.item, items)
         kinds = [part for _, part in parts_of(kind)]
         return [
@@ -285,7 +301,8 @@ def _dirty(kind: Scalar, words: Words) -> Flags:
 
 def _set_in(words: Words, first: int, last: int) -> Flags:
     """Where a byte from `first` up to `last` is not zero."""
-    return _masked(numbers.plain_limbs(words), first, last) != 0
+    found: Flags = _masked(numbers.plain_limbs(words), first, last) != 0
+    return found
 
 
 def _unlike_sign(words: Words, value: int) -> Flags:
@@ -294,7 +311,8 @@ def _unlike_sign(words: Words, value: int) -> Flags:
         return np.zeros(len(words), np.bool_)
     negative = words[:, value] >= 0x80
     sign = np.where(negative, np.uint64(2**64 - 1), np.uint64(0))
-    return _masked(numbers.plain_limbs(words) ^ sign[:, None], 0, value) != 0
+    found: Flags = _masked(numbers.plain_limbs(words) ^ sign[:, None], 0, value) != 0
+    return found
 
 
 def _masked(limbs: npt.NDArray[np.uint64], first: int, last: int) -> npt.NDArray[np.uint64]:
