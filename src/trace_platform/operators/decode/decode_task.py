@@ -161,18 +161,18 @@ def _decoded(
     ]
     with data.actions():
         order = [name for name in _ORDER if name in rows.columns]
-        arranged = parquet_output.arranged(rows, blocks, order, _parts(task, rows))
+        arranged = parquet_output.arranged(rows, blocks, order, _parts(task, rows, data.read_bytes))
         work = _Work(decoder, targets, task.store)
         told = arranged.mapInArrow(work, "told string").collect()
     return _joined([_read(row["told"]) for row in told])
 
 
-def _parts(task: TaskContext, rows: DataFrame) -> int | None:
+def _parts(task: TaskContext, rows: DataFrame, read_bytes: int) -> int | None:
     """None: nobody knows how much it is, so as many as there are."""
-    about = parquet_output.about_bytes(rows, 0)
+    about = parquet_output.about_bytes(rows, read_bytes)
     if about is None:
         return None
-    cores = task.spark().sparkContext.defaultParallelism
+    cores = int(task.spark().sparkContext.defaultParallelism)
     by_size = parquet_output.files_for(about, parquet_output.FILE_MB)
     return max(by_size, min(cores, math.ceil(about / _PART_BYTES)), 1)
 
