@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from trace_platform.operators.contract import OperatorConfig
 from trace_platform.operators.decode import builtin
@@ -49,13 +49,23 @@ class AddressColumn(BaseModel):
     column: str = Field(min_length=1)
 
 
+# What is wrong with one of two forms is told of that form alone.
+_AnyAbi = Annotated[
+    Annotated[str, Tag("name")] | Annotated[OwnAbi, Tag("abi")],
+    Discriminator(lambda given: "name" if isinstance(given, str) else "abi"),
+]
+_Listed = Annotated[tuple[Address, ...], Field(min_length=1, max_length=1_000)]
+_Addresses = Annotated[
+    Annotated[_Listed, Tag("list")] | Annotated[AddressColumn, Tag("column")],
+    Discriminator(lambda given: "list" if isinstance(given, list | tuple) else "column"),
+]
+
+
 class DecodeConfig(OperatorConfig):
     # Names of ABIs that come with Trace (`erc20`), one entry of them (`erc20.Transfer`), or ABIs.
-    abis: tuple[str | OwnAbi, ...] = Field(default=(), max_length=64)
+    abis: tuple[_AnyAbi, ...] = Field(default=(), max_length=64)
     # Contracts. None: all that fits, whoever it comes from.
-    addresses: Annotated[tuple[Address, ...], Field(min_length=1, max_length=1_000)] | (
-        AddressColumn | None
-    ) = None
+    addresses: _Addresses | None = None
 
 
 class EventsConfig(DecodeConfig):
