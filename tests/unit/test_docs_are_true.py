@@ -42,7 +42,7 @@ from trace_platform.wire.control import HealthRule, Reason
 
 each_document = corpus("document", DOCUMENTS, ids=lambda each: each.name)
 
-# Names that begin like a metric: the packages, a method and a column of traces, a source of Spark's.
+# Names that begin like a metric: packages, a method and a column of traces, a source of Spark's.
 _NO_METRICS = {
     *("trace_platform", "trace_devchain", "trace_block", "trace_address", "trace_postgres"),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pyarrow as pa
+from pydantic import Field
 
 from trace_platform.operators.accepts import RANGE, RANGES, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
@@ -67,8 +68,10 @@ _MAY_LACK = ("block_hash", "timestamp", "chain_id", "success", *_VALUE)
 
 
 class Config(FunctionsConfig):
-    # What input 0 has.
-    calls: Literal["transactions", "traces"] = "transactions"
+    calls: Literal["transactions", "traces"] = Field(
+        default="transactions",
+        description="What input 0 has. In traces there are also calls within transactions.",
+    )
 
     def kept(self) -> pa.Schema:
         return OF_TRACES if self.calls == "traces" else OF_TRANSACTIONS

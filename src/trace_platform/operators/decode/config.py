@@ -26,11 +26,19 @@ class OwnAbi(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: AbiName
-    events: tuple[Signature, ...] = ()
-    functions: tuple[Signature, ...] = ()
-    # JSON, as a compiler writes it: both kinds of entries.
-    abi: tuple[dict[str, Any], ...] = ()
+    name: AbiName = Field(description="Name of the ABI: its outputs begin with it.")
+    events: tuple[Signature, ...] = Field(
+        default=(),
+        description="Events, as Solidity writes them: "
+        "`Transfer(address indexed from, address indexed to, uint256 value)`.",
+    )
+    functions: tuple[Signature, ...] = Field(
+        default=(),
+        description="Functions, as Solidity writes them: `transfer(address to, uint256 value)`.",
+    )
+    abi: tuple[dict[str, Any], ...] = Field(
+        default=(), description="Entries of a JSON ABI, as a compiler writes it."
+    )
 
     def parsed(self) -> Abi:
         return Abi(
@@ -45,8 +53,12 @@ class AddressColumn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    input: int = Field(ge=1, le=1_000)
-    column: str = Field(min_length=1)
+    input: int = Field(
+        ge=1, le=1_000, description="Number of the job's input that has the addresses."
+    )
+    column: str = Field(
+        min_length=1, description="Its column of addresses: 20 bytes, or text that begins with 0x."
+    )
 
 
 # What is wrong with one of two forms is told of that form alone.
@@ -62,15 +74,26 @@ _Addresses = Annotated[
 
 
 class DecodeConfig(OperatorConfig):
-    # Names of ABIs that come with Trace (`erc20`), one entry of them (`erc20.Transfer`), or ABIs.
-    abis: tuple[_AnyAbi, ...] = Field(default=(), max_length=64)
-    # Contracts. None: all that fits, whoever it comes from.
-    addresses: _Addresses | None = None
+    abis: tuple[_AnyAbi, ...] = Field(
+        default=(),
+        max_length=64,
+        description="ABIs that come with Trace, whole (`erc20`) or one entry (`erc20.Transfer`), "
+        "and ABIs of one's own.",
+    )
+    addresses: _Addresses | None = Field(
+        default=None,
+        description="Contracts that are looked at: a list, or a column of another input. "
+        "Null: all of them.",
+    )
 
 
 class EventsConfig(DecodeConfig):
-    # Outside of an ABI: their outputs have their own names alone.
-    events: tuple[Signature, ...] = Field(default=(), max_length=64)
+    events: tuple[Signature, ...] = Field(
+        default=(),
+        max_length=64,
+        description="Events of no ABI, as Solidity writes them. Their outputs have their own "
+        "names alone.",
+    )
 
     @model_validator(mode="after")
     def _can_be_told_apart(self) -> EventsConfig:
@@ -83,7 +106,12 @@ class EventsConfig(DecodeConfig):
 
 
 class FunctionsConfig(DecodeConfig):
-    functions: tuple[Signature, ...] = Field(default=(), max_length=64)
+    functions: tuple[Signature, ...] = Field(
+        default=(),
+        max_length=64,
+        description="Functions of no ABI, as Solidity writes them. Their outputs have their own "
+        "names alone.",
+    )
 
     @model_validator(mode="after")
     def _can_be_told_apart(self) -> FunctionsConfig:
