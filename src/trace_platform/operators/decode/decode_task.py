@@ -93,14 +93,14 @@ def _check_outputs(task: TaskContext, outputs: Sequence[str]) -> None:
 
 
 def _at_addresses(task: TaskContext, data: frames.Frames, rows: DataFrame) -> DataFrame:
-    """Of the config's contracts; the column is called `address` until they are chosen."""
+    """Those of the config's contracts."""
+    from pyspark.sql import functions as f
+
     config: DecodeConfig = task.config
     if config.addresses is None:
         return rows
     if isinstance(config.addresses, AddressColumn):
         chosen = _listed(task, data, config.addresses)
-        from pyspark.sql import functions as f
-
         return rows.join(f.broadcast(chosen), rows[_called(rows)] == chosen["listed"], "left_semi")
     wanted = [bytes.fromhex(each[2:]) for each in config.addresses]
     return rows.filter(rows[_called(rows)].isin(wanted))
