@@ -198,10 +198,18 @@ def test_a_long_row_of_jobs_that_pass_updates_on_is_followed_to_its_end() -> Non
 SCHEDULE = {"activation": "source", "source": {"kind": "cron", "schedule": "0 3 * * *"}}
 
 
-@pytest.mark.parametrize("name", ["export.yaml", "scheduled.yaml"])
-def test_the_sql_of_the_examples_fits_the_chain(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("export.yaml", "gas_used"),
+        ("scheduled.yaml", "gas_used"),
+        # Of the parameters of an event that the job before it decodes.
+        ("decode.yaml", "value_string"),
+    ],
+)
+def test_the_sql_of_the_examples_fits_the_chain(name: str, column: str) -> None:
     known = Known({table: chain_columns(table) for table in TABLES})
     text = (EXAMPLES / name).read_text()
     check_file(text, known=known)
     with pytest.raises(DagErrors, match="1 errors"):
-        check_file(text.replace("gas_used", "gas_usd"), known=known)
+        check_file(text.replace(column, "gas_usd"), known=known)

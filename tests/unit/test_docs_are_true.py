@@ -42,8 +42,10 @@ from trace_platform.wire.control import HealthRule, Reason
 
 each_document = corpus("document", DOCUMENTS, ids=lambda each: each.name)
 
-# Names that begin like a metric: the packages, a method of nodes, a source of Spark's.
-_NO_METRICS = {"trace_platform", "trace_devchain", "trace_block", "trace_postgres"}
+# Names that begin like a metric: packages, a method and a column of traces, a source of Spark's.
+_NO_METRICS = {
+    *("trace_platform", "trace_devchain", "trace_block", "trace_address", "trace_postgres"),
+}
 
 # Of uv, of Java, of Spark's own workers.
 _OPTIONS_OF_OTHERS = {"--group", "--add-modules", "--cores", "--memory", "--work-dir"}

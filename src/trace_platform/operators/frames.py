@@ -91,6 +91,11 @@ class Frames:
         """Which blocks the table that input `index` is holds, in the task's snapshot."""
         return self._hot.extent(scope.inputs(self._task, index)[0].dataset_version)
 
+    @property
+    def read_bytes(self) -> int:
+        """What was read so far would be about so much as files."""
+        return self._read_bytes.total()
+
     def write(
         self,
         output: int | str,

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 OPERATORS: dict[str, str] = {
     "block_follower": "trace_platform.operators.follow.block_follower.BlockFollower",
+    "call_decode": "trace_platform.operators.decode.call_decode.CallDecode",
     "cryo_ingest": "trace_platform.operators.ingest.cryo_ingest.CryoIngest",
     "integrity_check": "trace_platform.operators.checks.integrity_check.IntegrityCheck",
     "liveliness_monitor": "trace_platform.operators.checks.liveliness_monitor.LivelinessMonitor",
+    "log_decode": "trace_platform.operators.decode.log_decode.LogDecode",
     "no_op": "trace_platform.operators.no_op.NoOp",
     "parquet_compact": "trace_platform.operators.ingest.parquet_compact.ParquetCompact",
     "query_export": "trace_platform.operators.query_export.QueryExport",

@@ -1,0 +1,308 @@
+"""One pass over a task's logs or calls: Spark reads and sorts them, and where they are they are
+decoded and written, all outputs at once. Only facts about files and counts come back.
+
+Through `frames.write` each output would read and decode everything once more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.errors import InvalidConfig, RangeNotReady
+from trace_platform.domain.file_ranges import named_range
+from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.operators import frames, scope
+from trace_platform.operators.contract import Result, TaskContext
+from trace_platform.operators.decode.config import AddressColumn, DecodeConfig
+from trace_platform.operators.decode.decoded import BatchDecoder, Counts, Decoded
+from trace_platform.operators.io import parquet_output
+from trace_platform.operators.io.parquet_file import ParquetFile, WrittenFile
+from trace_platform.operators.staging import seal_output
+from trace_platform.wire.task import OutputCommit
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# A partition of what is read, as long as there are cores without one. Sorting and writing more at
+# once takes memory, and files of fewer rows take their readers time.
+_PART_BYTES = 32 * 2**20
+_ORDER = ("block_number", "transaction_index", "log_index")
+_MOST_BATCH_ROWS = 65_536
+# Added to a file's number: a retried Spark task never writes over the file of a first try that may
+# still be running.
+_RETRY = 1_000_000
+# Values that hardly repeat: a dictionary of them is lost work.
+_PLAIN = frozenset({"transaction_hash", "data", "input"})
+_PLAIN_ENDS = ("_binary", "_string", "_f64")
+
+# Rows of input 0 that are looked at, with the columns that the decoder wants.
+Narrow = Callable[["DataFrame"], "DataFrame"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    prefix: str
+    stem: str
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """By one Spark task: files as (output, part, file), and counts."""
+
+    files: list[tuple[int, int, WrittenFile]]
+    counts: Counts
+
+
+def run(task: TaskContext, decoder: BatchDecoder, outputs: Sequence[str], narrow: Narrow) -> Result:
+    """The decoded outputs of the task's range. Ranges with a gap between them become a task each:
+    no partition stands for blocks that nobody asked for."""
+    _check_outputs(task, outputs)
+    ranges = scope.merged_ranges(task)
+    if len(ranges) > 1:
+        return Result(split=ranges)
+    with frames.opened(task) as data:
+        rows = _at_addresses(task, data, narrow(data.read(0)))
+        task.check()
+        told = _decoded(task, data, decoder, rows, ranges[0])
+    task.check()
+    _log(task, told)
+    return Result(outputs=_sealed(task, decoder.schemas, told, ranges[0]))
+
+
+def _check_outputs(task: TaskContext, outputs: Sequence[str]) -> None:
+    if len(task.outputs) != len(outputs):
+        raise InvalidConfig(
+            f"the job has {len(task.outputs)} outputs, and its config makes {len(outputs)}",
+            hint=f"declare them in this order: {', '.join(outputs)}",
+        )
+    if any(output.append is not None for output in task.outputs):
+        raise InvalidConfig(
+            "decoded rows replace those of their range: they cannot be appended",
+            hint="write update_strategy: replace, or leave it out",
+        )
+
+
+def _at_addresses(task: TaskContext, data: frames.Frames, rows: DataFrame) -> DataFrame:
+    """Those of the config's contracts."""
+    from pyspark.sql import functions as f
+
+    config: DecodeConfig = task.config
+    if config.addresses is None:
+        return rows
+    if isinstance(config.addresses, AddressColumn):
+        chosen = _listed(task, data, config.addresses)
+        return rows.join(f.broadcast(chosen), rows[_called(rows)] == chosen["listed"], "left_semi")
+    wanted = [bytes.fromhex(each[2:]) for each in config.addresses]
+    return rows.filter(rows[_called(rows)].isin(wanted))
+
+
+def _called(rows: DataFrame) -> str:
+    """The contract: that of a log, or that which is called."""
+    return "address" if "address" in rows.columns else "to_address"
+
+
+def _listed(task: TaskContext, data: frames.Frames, at: AddressColumn) -> DataFrame:
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import BinaryType, StringType
+
+    given = scope.inputs(task, at.input)
+    files = [uri for each in given for uri in each.files]
+    if given[0].trigger or given[0].table or any(named_range(uri) for uri in files):
+        raise InvalidConfig(
+            f"input {at.input} has the addresses block by block, and a task reads its own blocks"
+            " alone: contracts of earlier ones would be missing",
+            hint="give it `trigger: false`, and let the job behind it write one partition for all,"
+            " as query_export does that a schedule wakes",
+        )
+    if not files:
+        raise RangeNotReady(
+            f"input {at.input}, the list of addresses, has not been written yet",
+            hint="another attempt reads it when it is there",
+        )
+    listed = data.read(at.input)
+    if at.column not in listed.columns:
+        raise InvalidConfig(
+            f"input {at.input} has no column {at.column!r}",
+            hint=f"it has {', '.join(listed.columns)}",
+        )
+    kind, column = listed.schema[at.column].dataType, listed[at.column]
+    if isinstance(kind, StringType):
+        column = f.to_binary(f.regexp_replace(column, "^0[xX]", ""), f.lit("hex"))
+    elif not isinstance(kind, BinaryType):
+        raise InvalidConfig(
+            f"column {at.column!r} of input {at.input} is {kind.simpleString()}",
+            hint="addresses are binary of 20 bytes, or text that begins with 0x",
+        )
+    return listed.select(column.alias("listed")).distinct()
+
+
+def _decoded(
+    task: TaskContext,
+    data: frames.Frames,
+    decoder: BatchDecoder,
+    rows: DataFrame,
+    blocks: BlockRange,
+) -> _Told:
+    targets = [
+        _Target(output.prefix, f"{output.name}_{blocks.start}_{blocks.end}", schema)
+        for output, schema in zip(
+            sorted(task.outputs, key=lambda o: o.output_index), decoder.schemas, strict=True
+        )
+    ]
+    with data.actions():
+        order = [name for name in _ORDER if name in rows.columns]
+        arranged = parquet_output.arranged(rows, blocks, order, _parts(task, rows, data.read_bytes))
+        work = _Work(decoder, targets, task.store)
+        told = arranged.mapInArrow(work, "told string").collect()
+    return _joined([_read(row["told"]) for row in told])
+
+
+def _parts(task: TaskContext, rows: DataFrame, read_bytes: int) -> int | None:
+    """None: nobody knows how much it is, so as many as there are."""
+    about = parquet_output.about_bytes(rows, read_bytes)
+    if about is None:
+        return None
+    cores = int(task.spark().sparkContext.defaultParallelism)
+    by_size = parquet_output.files_for(about, parquet_output.FILE_MB)
+    return max(by_size, min(cores, math.ceil(about / _PART_BYTES)), 1)
+
+
+class _Work:
+    """On an executor: a partition's batches to files. It yields one line of facts."""
+
+    def __init__(
+        self, decoder: BatchDecoder, targets: Sequence[_Target], store: ObjectStore
+    ) -> None:
+        self._decoder, self._targets, self._store = decoder, targets, store
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext as SparkTask
+
+        spark_task = SparkTask.get()
+        part = 0 if spark_task is None else spark_task.partitionId()
+        retry = 0 if spark_task is None else spark_task.attemptNumber()
+        told = self.decode(batches, part, retry)
+        yield pa.record_batch({"told": [_said(told)]})
+
+    def decode(self, batches: Iterator[pa.RecordBatch], part: int, retry: int) -> _Told:
+        counts: Counts = Counter()
+        files: dict[int, ParquetFile] = {}
+        with ExitStack() as stack:
+            for batch in _larger(batches):
+                decoded = self._decoder.decode(batch)
+                counts += decoded.counts
+                self._write(decoded, files, stack, part + _RETRY * retry)
+            written = [(output, part, file.close()) for output, file in files.items()]
+        return _Told(written, counts)
+
+    def _write(
+        self, decoded: Decoded, files: dict[int, ParquetFile], stack: ExitStack, number: int
+    ) -> None:
+        for output, batch in decoded.batches:
+            if batch.num_rows == 0:
+                continue
+            if output not in files:
+                files[output] = stack.enter_context(
+                    _file(self._targets[output], self._store, number)
+                )
+            files[output].write(batch)
+
+
+def _file(target: _Target, store: ObjectStore, number: int) -> ParquetFile:
+    plain = frozenset(
+        name for name in target.schema.names if name in _PLAIN or name.endswith(_PLAIN_ENDS)
+    )
+    name = f"{target.stem}-{number:03}.parquet"
+    return ParquetFile(store, target.prefix, name, target.schema, plain)
+
+
+def _larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What is done once per batch is worth more of Spark's small ones."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _MOST_BATCH_ROWS or size >= _PART_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _said(told: _Told) -> str:
+    files = [[output, part, asdict(file)] for output, part, file in told.files]
+    return json.dumps([files, [[*key, count] for key, count in told.counts.items()]])
+
+
+def _read(text: str) -> _Told:
+    files, counts = json.loads(text)
+    written = [(output, part, WrittenFile(**file)) for output, part, file in files]
+    return _Told(written, Counter({(output, reason): n for output, reason, n in counts}))
+
+
+def _joined(told: Sequence[_Told]) -> _Told:
+    counts: Counts = Counter()
+    for each in told:
+        counts += each.counts
+    return _Told([file for each in told for file in each.files], counts)
+
+
+def _sealed(
+    task: TaskContext, schemas: Sequence[pa.Schema], told: _Told, blocks: BlockRange
+) -> list[OutputCommit]:
+    commits = []
+    for index, schema in enumerate(schemas):
+        output = scope.output(task, index)
+        files = [f for i, _, f in sorted(told.files, key=lambda t: t[:2]) if i == index]
+        if not files:
+            files = [_empty(_Target(output.prefix, _stem(output.name, blocks), schema), task.store)]
+        commits.append(seal_output(task.store, output, blocks, files, schema))
+    return commits
+
+
+def _stem(name: str, blocks: BlockRange) -> str:
+    return f"{name}_{blocks.start}_{blocks.end}"
+
+
+def _empty(target: _Target, store: ObjectStore) -> WrittenFile:
+    """No rows are an output too, with its columns."""
+    with _file(target, store, 0) as file:
+        return file.close()
+
+
+def _log(task: TaskContext, told: _Told) -> None:
+    """How many rows became what, and how many were not decoded and why."""
+    decoded = {output: n for (output, reason), n in told.counts.items() if not reason and n}
+    undecoded: dict[str, Any] = {}
+    for (output, reason), n in told.counts.items():
+        if reason:
+            undecoded.setdefault(output, {})[reason] = n
+    task.log.info("decoded", rows=decoded, undecoded=undecoded)
+
+
+def with_nulls(rows: DataFrame, may_lack: Sequence[str], kinds: dict[str, str]) -> list[Column]:
+    """The columns of `kinds` in order. Those that rows may lack are null then; raise InvalidConfig
+    where others are not there."""
+    from pyspark.sql import functions as f
+
+    missing = [name for name in kinds if name not in rows.columns and name not in may_lack]
+    if missing:
+        raise InvalidConfig(
+            f"input 0 has no column {', '.join(missing)}",
+            hint=f"it has {', '.join(rows.columns)}: read what cryo_ingest or block_follower wrote",
+        )
+    return [
+        f.col(name) if name in rows.columns else f.lit(None).cast(kind).alias(name)
+        for name, kind in kinds.items()
+    ]

@@ -1,0 +1,98 @@
+"""What becomes of a batch of logs or calls: rows of outputs, and how many of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trace_platform.operators.decode.layout import Laid
+from trace_platform.operators.decode.values import Reason
+
+Indexes: TypeAlias = "npt.NDArray[np.int64]"
+Codes: TypeAlias = "npt.NDArray[np.uint8]"
+
+# Of an output: why rows were not decoded, and how many. The reason is empty for those that were.
+Counts: TypeAlias = "Counter[tuple[str, str]]"
+
+UNDECODED = "undecoded"
+ABI = pa.field("abi", pa.string(), nullable=False)
+_REASON = pa.field("reason", pa.string(), nullable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One event or function: its output, the columns of its parameters, and its ABI's version."""
+
+    output: str
+    version: str
+    laid: tuple[Laid, ...]
+
+    def schema(self, kept: pa.Schema) -> pa.Schema:
+        """The columns that come with the row, the parameters, and which ABI decoded them."""
+        return pa.schema([*kept, *(column for each in self.laid for column in each.columns), ABI])
+
+
+@dataclass(slots=True)
+class Decoded:
+    """Batches by output. Rows are in the order in which they came."""
+
+    batches: list[tuple[int, pa.RecordBatch]] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counter)
+
+
+class BatchDecoder(Protocol):
+    """Sent to executors. The outputs are its cases' and, last, what was not decoded."""
+
+    @property
+    def schemas(self) -> Sequence[pa.Schema]: ...
+
+    def decode(self, batch: pa.RecordBatch) -> Decoded: ...
+
+
+class Undecoded:
+    """Rows of a batch that became nothing else, with the output that they were tried for."""
+
+    def __init__(self, rows: int) -> None:
+        self._reason = np.full(rows, "", object)
+        self._tried = np.full(rows, None, object)
+
+    def add(self, rows: Indexes, tried: str | None, reasons: Codes) -> None:
+        self._tried[rows] = tried
+        for code in np.unique(reasons):
+            self._reason[rows[reasons == code]] = Reason(int(code)).name
+
+    def say(self, rows: Indexes, tried: str | None, reason: str) -> None:
+        self._tried[rows], self._reason[rows] = tried, reason
+
+    def batch(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch | None:
+        rows = np.flatnonzero(self._reason != "")
+        if not len(rows):
+            return None
+        there = batch.take(pa.array(rows))
+        said = [pa.array(self._tried[rows], pa.string()), pa.array(self._reason[rows], pa.string())]
+        columns = [there[name] for name in schema.names[:-2]]
+        return pa.RecordBatch.from_arrays([*columns, *said], schema=schema)
+
+    def counts(self) -> Iterator[tuple[tuple[str, str], int]]:
+        rows = np.flatnonzero(self._reason != "")
+        pairs = zip(self._tried[rows], self._reason[rows], strict=True)
+        yield from Counter((tried or UNDECODED, reason) for tried, reason in pairs).items()
+
+
+def undecoded_schema(kept: pa.Schema, raw: pa.Schema, tried: str) -> pa.Schema:
+    return pa.schema([*kept, *raw, pa.field(tried, pa.string()), _REASON])
+
+
+def assembled(
+    case: Case, rows: pa.RecordBatch, columns: Iterable[pa.Array], schema: pa.Schema, kept: int
+) -> pa.RecordBatch:
+    """Of `rows` the first `kept` columns of the schema, by name."""
+    taken = [rows[name] for name in schema.names[:kept]]
+    version = pa.repeat(pa.scalar(case.version), rows.num_rows)
+    return pa.RecordBatch.from_arrays([*taken, *columns, version], schema=schema)

@@ -1,0 +1,52 @@
+"""`log_decode`: logs to rows of the events that they are, an output per event.
+
+What looks like one of the events and is not, to the last byte, is kept in the output `undecoded`
+with its reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from trace_platform.operators.accepts import RANGE, RANGES, Accepts, Updates
+from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
+from trace_platform.operators.decode import decode_task
+from trace_platform.operators.decode.config import EventsConfig
+from trace_platform.operators.decode.logs import KEPT, MAY_LACK, RAW, LogDecoder
+from trace_platform.operators.staging import manifest_columns
+from trace_platform.wire.manifest import ManifestColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# As Spark calls the types of the columns that logs have.
+_KINDS = {"int64": "long", "binary": "binary"}
+
+
+class Config(EventsConfig):
+    def outputs(self) -> tuple[str, ...]:
+        return LogDecoder(self.chosen()).outputs
+
+    def columns(self) -> list[list[ManifestColumn]]:
+        return [manifest_columns(schema) for schema in LogDecoder(self.chosen()).schemas]
+
+
+class LogDecode:
+    name: ClassVar[str] = "log_decode"
+    Config: ClassVar[type[OperatorConfig]] = Config
+    output_names: ClassVar[tuple[str, ...] | None] = None
+    accepts: ClassVar[Accepts] = RANGES
+    emits: ClassVar[Updates | None] = RANGE
+    writes: ClassVar[Writes | None] = "files"
+
+    def run(self, task: TaskContext) -> Result:
+        config: Config = task.config
+        decoder = LogDecoder(config.chosen())
+
+        def narrow(logs: DataFrame) -> DataFrame:
+            kinds = {field.name: _KINDS[str(field.type)] for field in (*KEPT, *RAW)}
+            rows = logs.select(*decode_task.with_nulls(logs, MAY_LACK, kinds))
+            # All logs of chosen contracts are looked at; of all contracts, those of the events.
+            return rows if config.addresses else rows.filter(rows["topic0"].isin(decoder.topics))
+
+        return decode_task.run(task, decoder, decoder.outputs, narrow)
