@@ -35,6 +35,8 @@ TraceError
 ├── TaskCanceled                 the attempt was told to stop
 ├── TaskTimedOut                 the attempt ran longer than its job allows
 ├── TaskFailed                   a task that was waited for failed for good
+├── CheckFailed                  what was written is not what a blocking check wants
+├── HeldByCheck                  a check that names the job keeps what it would read from it
 ├── Unavailable                  trying again may help
 │   ├── RpcUnreachable           no answer, or no useful one, from the node
 │   │   ├── ProvidersDisagree    nodes contradict each other
@@ -239,6 +241,15 @@ class TaskCanceled(TraceError):
 
 class TaskTimedOut(TraceError):
     code = "task_timed_out"
+    retryable = True
+
+
+class CheckFailed(TraceError):
+    code = "check_failed"
+
+
+class HeldByCheck(TraceError):
+    code = "held_by_check"
     retryable = True
 
 

@@ -100,13 +100,14 @@ class Frames:
         self,
         output: int | str,
         frame: DataFrame,
-        blocks: BlockRange | None = None,
+        blocks: BlockRange | str | None = None,
         *,
         sort_by: Sequence[str] | None = None,
         file_mb: int = parquet_output.FILE_MB,
         made_of: Sequence[int] | None = None,
     ) -> OutputCommit:
-        """Stage the frame's rows as this output's partition `blocks`, by default the task's range.
+        """Stage the frame's rows as this output's partition `blocks`, by default the task's range;
+        one that is no range by its key.
 
         Sorted by `sort_by`, by default by block, transaction and log; with `()` rows stay as they
         come, which is right for a frame that maps or filters one sorted input. An `append` output
@@ -123,12 +124,13 @@ class Frames:
             columns = [name for name in order if sort_by is not None or name in frame.columns]
             files = self._file_count(frame, file_mb, made_of)
             arranged = parquet_output.arranged(frame, blocks, columns, files)
+            span = "" if isinstance(blocks, str) else f"_{blocks.start}_{blocks.end}"
             written = parquet_output.write_files(
                 arranged,
                 self._task.spark(),
                 self._task.store,
                 target.prefix,
-                f"{target.name}_{blocks.start}_{blocks.end}",
+                f"{target.name}{span}",
                 self._plain.intersection(frame.columns),
             )
         self._task.check()

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from trace_platform.operators.contract import Operator
 
 OPERATORS: dict[str, str] = {
+    "address_labels": "trace_platform.operators.files.address_labels.AddressLabels",
     "block_follower": "trace_platform.operators.follow.block_follower.BlockFollower",
     "call_decode": "trace_platform.operators.decode.call_decode.CallDecode",
     "cryo_ingest": "trace_platform.operators.ingest.cryo_ingest.CryoIngest",
+    "file_ingest": "trace_platform.operators.files.file_ingest.FileIngest",
+    "file_watch": "trace_platform.operators.files.file_watch.FileWatch",
     "integrity_check": "trace_platform.operators.checks.integrity_check.IntegrityCheck",
     "liveliness_monitor": "trace_platform.operators.checks.liveliness_monitor.LivelinessMonitor",
     "log_decode": "trace_platform.operators.decode.log_decode.LogDecode",

@@ -18,6 +18,7 @@ FORGET = (
     "queries",
     "pii_access",
     "partitions",
+    "checks",
 )
 
 

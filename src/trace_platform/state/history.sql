@@ -138,3 +138,14 @@ UPDATE dataset_versions v SET past_from = greatest(v.past_from, g.superseded_at)
   FROM (SELECT dataset_version, max(superseded_at) AS superseded_at FROM gone
          GROUP BY dataset_version) g
  WHERE v.version = g.dataset_version;
+
+-- name: forget_checks!
+-- The newest result of each check stays: it says how it is.
+DELETE FROM check_results
+ WHERE id IN (SELECT id FROM check_results r
+               WHERE checked_at < (SELECT clock_timestamp()
+                                          - make_interval(secs => :keep_days * 86400))
+                 AND EXISTS (SELECT FROM check_results n
+                              WHERE n.dataset_uuid = r.dataset_uuid AND n.name = r.name
+                                AND n.id > r.id)
+               ORDER BY checked_at LIMIT :limit);

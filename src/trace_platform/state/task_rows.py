@@ -52,6 +52,8 @@ class DefinedTask(TaskRow):
     config: dict[str, Any]
     timeout_seconds: float
     heartbeat_timeout_seconds: float
+    # As the DAG file says them; None where it says none.
+    checks: list[dict[str, Any]] | None
 
 
 @dataclass(frozen=True, slots=True)

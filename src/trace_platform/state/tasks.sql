@@ -99,7 +99,7 @@ WITH RECURSIVE waiting AS (
        AND t.pending_backpressure::integer = 0 AND j.id = t.job_id
     RETURNING t.id, t.org_id, t.job_id, t.generation_id, t.runtime, t.attempt, t.inputs, t.outputs,
               j.operator, j.dag_name, j.name AS job_name, j.config, j.timeout_seconds,
-              j.heartbeat_timeout_seconds, t.lease_token, t.lease_expires_at, t.worker_id,
+              j.heartbeat_timeout_seconds, j.definition->'checks' AS checks, t.lease_token, t.lease_expires_at, t.worker_id,
               t.queued_at, t.started_at, t.knows,
               CASE WHEN j.definition->>'update_strategy' = 'append'
                    THEN j.definition->'unique_key' END AS append,
@@ -116,7 +116,7 @@ SELECT c.*, (SELECT bool_or(look < room) FROM free) AS more
 -- name: get_task^
 SELECT t.id, t.org_id, t.job_id, t.generation_id, t.runtime, t.attempt, t.inputs,
        coalesce(t.outputs, '[]') AS outputs, j.operator, j.dag_name, j.name AS job_name, j.config,
-       j.timeout_seconds, j.heartbeat_timeout_seconds, t.status, t.next_retry_at, t.error_code,
+       j.timeout_seconds, j.heartbeat_timeout_seconds, j.definition->'checks' AS checks, t.status, t.next_retry_at, t.error_code,
        t.error_message
   FROM tasks t JOIN jobs j ON j.id = t.job_id
  WHERE t.id = :task_id;

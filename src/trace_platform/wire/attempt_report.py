@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import Field, model_validator
 
 from trace_platform.domain.fence import Fence
+from trace_platform.wire.check import CheckReport
 from trace_platform.wire.fields import (
     Attempt,
     BlockNumber,
@@ -240,6 +241,12 @@ class CompleteRequest(Fenced):
     )
     has_log: bool = Field(
         default=False, description="Whether the attempt's log was written to the object store."
+    )
+
+    checks: list[CheckReport] = Field(
+        default=[],
+        max_length=10_000,
+        description="What the checks of the job found in what the attempt staged.",
     )
 
     @model_validator(mode="after")

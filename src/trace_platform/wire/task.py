@@ -33,6 +33,7 @@ from trace_platform.wire.attempt_report import (
     Progress,
     Span,
 )
+from trace_platform.wire.check_spec import Check
 from trace_platform.wire.fields import (
     Attempt,
     BlockNumber,
@@ -171,6 +172,9 @@ class TaskPayload(Strict):
     )
     log_uri: str = Field(
         description="URI of the object that the attempt's log lines are written to."
+    )
+    checks: list[Check] = Field(
+        default=[], description="What must hold of the rows that the attempt writes."
     )
 
 

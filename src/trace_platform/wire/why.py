@@ -66,6 +66,8 @@ class Reason(Strict):
         "known_wrong",
         "behind",
         "head",
+        "check_failed",
+        "held_by_check",
     ] = Field(description="Stable code of the reason, for programs.")
     text: str = Field(description="The reason, in one sentence.")
     cure: str | None = Field(

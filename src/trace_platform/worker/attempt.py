@@ -27,6 +27,7 @@ from trace_platform.domain.masking import mask_text
 from trace_platform.drivers.query_endpoint import QueryEndpoint
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.operators.facts import config_model
+from trace_platform.wire.check import CheckReport
 from trace_platform.wire.task import (
     MAX_RETRY_AFTER_S,
     Claimed,
@@ -42,6 +43,7 @@ from trace_platform.wire.task import (
 )
 from trace_platform.worker.attempt_log import AttemptLog
 from trace_platform.worker.resources import Resources
+from trace_platform.worker.run_checks import refuse_blocked, run_checks
 from trace_platform.worker.standing import Standing
 from trace_platform.worker.tell_contradiction import tell_contradiction
 
@@ -82,6 +84,7 @@ class Attempt:
         self._progress: Progress | None = None
         self._says_progress = False
         self._standing = Standing()
+        self._checks: list[CheckReport] = []
         self.log = AttemptLog(lambda: self._log, resources.store, claimed.task.log_uri)
 
     @property
@@ -266,6 +269,7 @@ class Attempt:
             invalidations=result.invalidations,
             split=[Span(start=part.start, end=part.end) for part in result.split],
             has_log=self.log.save(),
+            checks=self._checks,
         )
 
     def _run_operator(self) -> Result:
@@ -277,26 +281,28 @@ class Attempt:
         except ValidationError as error:
             raise InvalidConfig(f"config of {task.operator}: {error}") from None
         with self._resources.spark.task_thread(self.tag, py_file) as spark:
-            return operator.run(
-                TaskContext(
-                    task_id=task.task_id,
-                    attempt=task.attempt,
-                    config=config,
-                    inputs=tuple(task.inputs),
-                    outputs=tuple(task.outputs),
-                    store=self._resources.store,
-                    spark=spark,
-                    rpc=self._resources.rpc,
-                    check=self._check,
-                    draining=lambda: self._drain_since is not None,
-                    emit=self._emit,
-                    data=self._data,
-                    query=self._query,
-                    progress=self._say_progress,
-                    stuck=self._standing.is_stuck,
-                    log=self.log,
-                )
+            context = TaskContext(
+                task_id=task.task_id,
+                attempt=task.attempt,
+                config=config,
+                inputs=tuple(task.inputs),
+                outputs=tuple(task.outputs),
+                store=self._resources.store,
+                spark=spark,
+                rpc=self._resources.rpc,
+                check=self._check,
+                draining=lambda: self._drain_since is not None,
+                emit=self._emit,
+                data=self._data,
+                query=self._query,
+                progress=self._say_progress,
+                stuck=self._standing.is_stuck,
+                log=self.log,
             )
+            result = operator.run(context)
+            self._checks = run_checks(task, context, result)
+            refuse_blocked(task, self._checks)
+            return result
 
     def failed(self, error: TraceError, events: Sequence[DatasetEvent] = ()) -> CompleteRequest:
         message = error.message + (f" ({error.hint})" if error.hint else "")
@@ -313,6 +319,7 @@ class Attempt:
             or (self.is_source and isinstance(error, TaskTimedOut)),
             outage=error.is_outage,
             has_log=self.log.save(),
+            checks=self._checks,
         )
 
     def _note_failure(self, error: TraceError) -> None:

@@ -14,6 +14,7 @@ from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.domain.own_code import Files
 from trace_platform.wire.alert import Acknowledged, AcknowledgeRequest, AlertList
+from trace_platform.wire.check import CheckList, CheckResults
 from trace_platform.wire.control import (
     DagStatus,
     DeployResponse,
@@ -143,6 +144,17 @@ def alerts(home: Home, severity: str, limit: int, *, standing: bool = False) -> 
     """Of this severity and worse, the newest first."""
     filters = {"severity": severity, "standing": standing or None}
     return get(home, AlertList, "/v1/alerts", **filters, limit=limit)
+
+
+def checks(home: Home, dataset: str | None) -> CheckList:
+    """Each check that has run, by its newest result."""
+    return get(home, CheckList, "/v1/checks", dataset=dataset)
+
+
+def check_results(home: Home, dataset: str, limit: int, *, failed: bool) -> CheckResults:
+    """The newest first."""
+    path = f"/v1/checks/{segment(dataset)}"
+    return get(home, CheckResults, path, failed=failed or None, limit=limit)
 
 
 def acknowledge(home: Home, alert_ids: Sequence[UUID], by: str, note: str | None) -> Acknowledged:

@@ -9,6 +9,7 @@ from trace_platform.dag.check.cycles import cycle_problems
 from trace_platform.dag.check.names import Names, Problem
 from trace_platform.dag.check.operators import CheckedOperators
 from trace_platform.dag.check.publish import publish_problems
+from trace_platform.dag.check.row_checks import check_problems
 from trace_platform.dag.check.runtime import runtime_problems
 from trace_platform.dag.check.statements import Known, has_sql, sql_problems
 from trace_platform.dag.check.unused import unused_fields
@@ -101,6 +102,7 @@ def _problems(
         yield from _read_twice(job, path, names)
         yield from runtime_problems(job, path, names, runtimes, operators)
         yield from update_problems(job, path, names, runtimes, operators, emitted)
+        yield from check_problems(job, path, names, runtimes, operators)
     yield from publish_problems(names, operators)
     yield from cycle_problems(names)
 

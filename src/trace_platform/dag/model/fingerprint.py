@@ -19,7 +19,7 @@ OPERATIONAL = frozenset(
     {
         "name", "description", "activation", "source", "bootstrap", "inputs", "outputs", "secrets",
         "priority", "scaling", "backpressure", "idle_timeout", "max_attempts", "timeout_seconds",
-        "heartbeat_timeout_seconds",
+        "heartbeat_timeout_seconds", "checks",
     }
 )  # fmt: skip
 

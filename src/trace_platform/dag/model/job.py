@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from trace_platform.dag.model.checks import Check, refuse_same_names
 from trace_platform.dag.model.edge import InputEdge
 from trace_platform.dag.model.fields import (
     DURATION_SCHEMA,
@@ -39,6 +40,7 @@ from trace_platform.dag.model.fields import (
 from trace_platform.dag.model.job_rules import job_problems
 from trace_platform.dag.model.limits import Backpressure, Priority, Scaling, Strategy
 from trace_platform.dag.model.source import SOURCES, AlwaysOnSource, Source, source_model
+from trace_platform.wire.check_spec import MAX_CHECKS
 
 MAX_SECRETS = 64
 
@@ -209,6 +211,12 @@ class Job(DagModel):
         description="When the job's queue is too long, and what happens then; no limit "
         "unless given.",
     )
+    checks: list[Check] = Field(
+        default=[],
+        exclude_if=empty,
+        max_length=MAX_CHECKS,
+        description="What must hold of the rows that it writes, before others read them.",
+    )
 
     @field_validator("source", mode="before")
     @classmethod
@@ -230,6 +238,12 @@ class Job(DagModel):
     @classmethod
     def _each_once(cls, value: list[str] | None) -> list[str] | None:
         distinct(value or [], "the name")
+        return value
+
+    @field_validator("checks")
+    @classmethod
+    def _names_differ(cls, value: list[Check]) -> list[Check]:
+        refuse_same_names(list(value))
         return value
 
     @model_validator(mode="wrap")

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from trace_platform.dag.model import dag as models
+from trace_platform.dag.model.checks import check_model
 from trace_platform.dag.model.dag import Dag
 from trace_platform.dag.model.edge import ref_model
 from trace_platform.dag.model.fields import NEEDED, Path
@@ -26,6 +27,7 @@ from trace_platform.dag.read.errors import (
 )
 from trace_platform.dag.read.explain import explain, without_echoes
 from trace_platform.dag.read.load import Loaded, load
+from trace_platform.wire.check_spec import CheckModel
 
 __all__ = [
     "DagError",
@@ -51,6 +53,7 @@ _STEPS: dict[tuple[type[BaseModel], str], _Step] = {
     (models.Job, "bootstrap"): lambda _: models.Bootstrap,
     (models.Job, "udf"): lambda _: models.Udf,
     (models.Job, "scaling"): lambda _: models.Scaling,
+    (models.Job, "checks"): lambda _: CheckModel,
     (models.Job, "backpressure"): lambda _: models.Backpressure,
     (models.InputEdge, "from"): ref_model,
     (models.Publish, "from"): lambda _: models.JobOutputRef,
@@ -127,6 +130,8 @@ def _fields_at(path: Path, data: Any) -> list[str]:
         data = _inside(data, step)
         if choose := _STEPS.get((model, str(step))):
             model = choose(data)
+        elif model is CheckModel and isinstance(step, int):
+            model = check_model(data)
     return [field.alias or name for name, field in model.model_fields.items()]
 
 

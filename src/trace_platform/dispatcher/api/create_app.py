@@ -8,6 +8,7 @@ from trace_platform.dispatcher.api import (
     alerts,
     attempts,
     backfills,
+    checks,
     dags,
     datasets,
     dead_letters,
@@ -35,7 +36,7 @@ def create_app(me: Dispatcher) -> FastAPI:
     workers.install(app, me, route, batches)
     attempts.install(app, me, route, batches)
     for part in (
-        *(alerts, backfills, dags, datasets, dead_letters, hooks),
+        *(alerts, backfills, checks, dags, datasets, dead_letters, hooks),
         *(invalidations, services, sources, users),
     ):
         part.install(app, me, route)

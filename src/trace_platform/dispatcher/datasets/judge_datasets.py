@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
+from trace_platform.dispatcher.checks.withheld_reasons import by_reader, withheld_reasons
 from trace_platform.dispatcher.datasets.survey_datasets import (
     JobKey,
     Survey,
@@ -23,9 +24,10 @@ from trace_platform.dispatcher.health.standing_alerts import KnownWrong, of_vers
 from trace_platform.dispatcher.health.wait_reasons import hold_reasons
 from trace_platform.dispatcher.pressure.list_queues import holds_by_job
 from trace_platform.dispatcher.sources.list_sources import state_of, stuck_words
+from trace_platform.domain.errors import CheckFailed
 from trace_platform.domain.figures import count, duration
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import overview, registry, sources, staleness
+from trace_platform.state import checks, overview, registry, sources, staleness
 from trace_platform.state.staleness import Staleness
 from trace_platform.wire.control import PRIORITIES, Hold, Reason
 from trace_platform.wire.dataset import DatasetReason, DatasetState
@@ -106,11 +108,15 @@ async def judge_datasets(
         (r["dag_name"], r["job_name"]): r["silent_s"]
         for r in await overview.source_silences(tx, org_id)
     }
+    withheld = by_reader(await checks.standing(tx, org_id))
     found: dict[JobKey, list[Found]] = defaultdict(list)
     for job, row in jobs.items():
         name, work_left = job_label(job), work[row["generation_id"]]
         holds = [h for h in held[job] if PRIORITIES[row["priority"]] in h.priorities]
         found[job] += _failures(name, work_left, failed, messages)
+        found[job] += [
+            Found("blocked", name, each) for each in withheld_reasons(name, withheld.get(job, ()))
+        ]
         found[job] += _holds(name, row, work_left, holds)
         found[job] += _source(name, listed.get(job), silences.get(job, 0.0), messages)
         found[job] += _inputs(name, work_left, deploys.get(job[0]))
@@ -157,6 +163,14 @@ def _ended_badly(name: str, task: Row, others: str, messages: bool) -> Reason:
     of = f" ({scope})" if scope is not None else ""
     did = "failed for good" if task["status"] == "Failed" else "was canceled"
     said = _error(task, messages)
+    if task["error_code"] == CheckFailed.code:
+        return Reason(
+            code=CheckFailed.code,
+            text=f"a blocking check keeps back what task {task['task_id']} of {name}{of} wrote"
+            f" {duration(task['age_s'] or 0.0)} ago{said}{others}",
+            cure=f"trace checks show {name}; mend the cause, then trace tasks retry"
+            f" {task['task_id']}",
+        )
     return Reason(
         code="failed" if task["status"] == "Failed" else "canceled",
         text=f"task {task['task_id']} of {name}{of} {did} {duration(task['age_s'] or 0.0)} ago"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 from uuid import UUID
 
+from trace_platform.dispatcher.checks.withheld_reasons import by_reader, withheld_reasons
 from trace_platform.dispatcher.health.wait_reasons import (
     Surroundings,
     by_name,
@@ -20,7 +21,7 @@ from trace_platform.dispatcher.versions.find_job import find_job
 from trace_platform.domain.figures import count, duration
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import overview, sources
+from trace_platform.state import checks, overview, sources
 from trace_platform.state.dags import ActiveJob
 from trace_platform.wire.control import PRIORITIES, Hold, JobQueue, LastEvent, Reason, Why
 
@@ -41,7 +42,9 @@ async def explain_job(
     around = await look_around(tx, runtimes, org_id, job.id)
     failure = await overview.newest_failure(tx, job.id)
     outages = [o for o in await overview.outages(tx, org_id) if _is_of(o, job)]
+    withheld = by_reader(await checks.standing(tx, org_id))
     reasons = [
+        *withheld_reasons(name, withheld.get((dag_name, job_name), ())),
         *await _stuck(tx, org_id, job),
         *map(_outage, outages),
         *_work(around),

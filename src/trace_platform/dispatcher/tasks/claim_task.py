@@ -9,6 +9,7 @@ from uuid import UUID
 
 import structlog
 
+from trace_platform.dispatcher.checks.withhold_partitions import without_withheld
 from trace_platform.dispatcher.freshness.pin_inputs import pin_inputs
 from trace_platform.dispatcher.tasks.task_payload import task_payloads
 from trace_platform.dispatcher.tasks.task_tokens import TaskTokens
@@ -95,11 +96,9 @@ async def _claim(
         rows = await tasks.claim(tx, runtime, worker_ids, task_ids, sources=sources)
         rows = await pin_inputs(tx, rows)
         payloads = await task_payloads(tx, rows, grants.bucket)
-    _note_waits(grants, rows)
-    return [
-        (row.worker_id, _claimed(grants, row, payload))
-        for row, payload in zip(rows, payloads, strict=True)
-    ]
+        started = await without_withheld(tx, rows, payloads)
+    _note_waits(grants, [row for row, _ in started])
+    return [(row.worker_id, _claimed(grants, row, payload)) for row, payload in started]
 
 
 async def claim_task(
@@ -117,6 +116,9 @@ async def claim_task(
             return NotClaimed(reason=await _reason(tx, request.task_id))
         rows = await pin_inputs(tx, rows)
         payloads = await task_payloads(tx, rows, grants.bucket)
+        started = await without_withheld(tx, rows, payloads)
+    if not started:
+        return NotClaimed(reason="Held")
     _note_waits(grants, rows)
     return _claimed(grants, rows[0], payloads[0])
 

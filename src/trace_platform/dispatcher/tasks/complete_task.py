@@ -15,6 +15,7 @@ from uuid import UUID
 
 import structlog
 
+from trace_platform.dispatcher.checks.record_checks import record_checks
 from trace_platform.dispatcher.commits.commit_outputs import Commits, Verified, commit_outputs
 from trace_platform.dispatcher.commits.refuse_unfinished import refuse_unfinished
 from trace_platform.dispatcher.commits.verify_output import check_table, is_table, verify_output
@@ -133,6 +134,8 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
             except TraceError as error:
                 errors[request.fence] = error
         await _write_ends(tx, owned, me.retry_base_s)
+        for request in owned:
+            await _keep_checks(me, tx, held[request.task_id], request, {})
         if new:
             await events.record(tx, new)
         if invalid:
@@ -241,6 +244,7 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
             return
         await _write_ends(tx, [request], me.retry_base_s)
         committed = await commit_outputs(tx, task, verified)
+        await _keep_checks(me, tx, task, request, committed)
         await refuse_unfinished(tx, task)
         given = [*request.events, *_events_of(verified, committed)]
         await events.record(tx, new_events(task, given, committed))
@@ -253,6 +257,15 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
             await invalidations.record(tx, invalid)
         await process_invalidations(tx, [task])
         await _make_room(tx, [task])
+
+
+async def _keep_checks(
+    me: Completing, tx: Tx, task: HeldTask, request: CompleteRequest, committed: Commits
+) -> None:
+    """Of code that nobody vouches for no word is taken: it could keep others from their work."""
+    if committed or (request.checks and me.trusts(task)):
+        reports = request.checks if me.trusts(task) else []
+        await record_checks(tx, task, reports, committed)
 
 
 async def _verify(me: Completing, task: HeldTask, outputs: Sequence[OutputCommit]) -> Verified:

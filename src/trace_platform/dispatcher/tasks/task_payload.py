@@ -47,6 +47,7 @@ def _payload(
             ],
             "timeout_seconds": task.timeout_seconds,
             "heartbeat_timeout_seconds": task.heartbeat_timeout_seconds,
+            "checks": task.checks or [],
             "log_uri": log_uri(bucket, task.org_id, task.id, task.attempt),
         }
     )

@@ -111,7 +111,7 @@ def rows(
     if store.filesystem(needed[0].uri)[0].type_name == "local":
         # A look at each file here takes microseconds; as Spark tasks, milliseconds each.
         spark.conf.set(_LIST_HERE, _MANY_FILES)
-    frame = reader.parquet(*(_pattern(footer.uri, store) for footer in needed))
+    frame = reader.parquet(*(read_location(footer.uri, store) for footer in needed))
     if BLOCK in schema.names and ranges and not all(_lies_within(f, ranges) for f in needed):
         return frame.filter(within(ranges))
     return frame
@@ -129,7 +129,7 @@ def spark_location(uri: str, store: ObjectStore) -> str:
     return f"file://{path}" if filesystem.type_name == "local" else f"s3a://{path}"
 
 
-def _pattern(uri: str, store: ObjectStore) -> str:
+def read_location(uri: str, store: ObjectStore) -> str:
     """The same to be read: Spark takes it for a pattern."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", spark_location(uri, store))
 

@@ -68,14 +68,14 @@ class Written:
 
 
 def arranged(
-    frame: DataFrame, blocks: BlockRange, sort_by: Sequence[str], files: int | None
+    frame: DataFrame, blocks: BlockRange | str, sort_by: Sequence[str], files: int | None
 ) -> DataFrame:
     """The rows in so many parts (None: as many as there are), each sorted. Parts of rows that have
     blocks hold neighbouring ones, told by the number alone: a sort of Spark's own would read
     everything once more to find out where to cut."""
     if files is not None and (files == 1 or not sort_by):
         frame = _gathered(frame, files)
-    elif files is not None and sort_by[0] == BLOCK:
+    elif files is not None and sort_by[0] == BLOCK and not isinstance(blocks, str):
         frame = frame.repartitionById(files, _part_of(blocks, files))
     elif files is not None:
         frame = frame.repartitionByRange(files, *sort_by)

@@ -1,0 +1,7 @@
+-- name: newest_of
+-- Of each of these watches: the beginning and the end of an incident are two records.
+SELECT w.watch, a.dedupe_key
+  FROM unnest(:watches::text[]) AS w (watch)
+ CROSS JOIN LATERAL (
+       SELECT dedupe_key FROM alert_events
+        WHERE starts_with(dedupe_key, w.watch) ORDER BY created_at DESC LIMIT 1) a;

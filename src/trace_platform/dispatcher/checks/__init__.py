@@ -1,0 +1,1 @@
+"""What checks of rows found, and from whom that keeps them."""

@@ -1,0 +1,1 @@
+"""Files that others put into a folder of the object store."""

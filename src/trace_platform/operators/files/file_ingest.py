@@ -1,0 +1,220 @@
+"""`file_ingest`: a file of a folder to a partition of its own, and its bad rows beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from trace_platform.domain.errors import IncompatibleSchema, MissingFile
+from trace_platform.operators import frames
+from trace_platform.operators.accepts import PARTITION, RANGE, Accepts, Updates
+from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
+from trace_platform.operators.files.columns import (
+    REST,
+    arrow_type,
+    as_declared,
+    as_read,
+    is_bad,
+    known_type,
+)
+from trace_platform.operators.files.dropped import Dropped, digest_of, folder_uri
+from trace_platform.operators.io.parquet_input import read_location
+from trace_platform.wire.check_spec import ColumnName
+from trace_platform.wire.manifest import ManifestColumn
+from trace_platform.wire.task import OutputCommit
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FILE = "source_file"
+FILES = PARTITION - RANGE
+
+
+class FileConfig(OperatorConfig):
+    folder: str = Field(min_length=1, description="The folder of the file_watch before it.")
+    format: Literal["csv", "jsonl", "parquet"] = Field(description="Of all its files.")
+    types: dict[ColumnName, str] = Field(
+        min_length=1, max_length=2_000, description="The columns, by name: a type each."
+    )
+    delimiter: str = Field(default=",", min_length=1, max_length=1, description="Of CSV.")
+    other_columns: Literal["ignore", "refuse"] = Field(
+        default="refuse", description="What becomes of a file that has columns beyond these."
+    )
+    bad_rows: Literal["keep", "refuse"] = Field(
+        default="keep",
+        description="keep: rows that do not fit go to the output `rejected`; refuse: the file "
+        "fails.",
+    )
+
+    @field_validator("folder")
+    @classmethod
+    def _is_a_folder(cls, value: str) -> str:
+        return folder_uri(value)
+
+    @field_validator("types")
+    @classmethod
+    def _are_known(cls, value: dict[str, str]) -> dict[str, str]:
+        for declared in value.values():
+            known_type(declared)
+        if FILE in value or REST in value:
+            raise ValueError(f"{FILE} and {REST} are columns of its own: name yours otherwise")
+        return value
+
+    def columns(self) -> Sequence[Sequence[ManifestColumn]]:
+        own = [(name, arrow_type(declared)) for name, declared in self.types.items()]
+        rejected = [(FILE, "string"), ("row", "string")]
+        return [
+            [ManifestColumn(name=name, type=kind, nullable=True) for name, kind in each]
+            for each in ([*own, (FILE, "string")], rejected)
+        ]
+
+
+class FileIngest:
+    name: ClassVar[str] = "file_ingest"
+    Config: ClassVar[type[OperatorConfig]] = FileConfig
+    output_names: ClassVar[tuple[str, ...] | None] = ("rows", "rejected")
+    accepts: ClassVar[Accepts] = Accepts(FILES)
+    emits: ClassVar[Updates | None] = FILES
+    writes: ClassVar[Writes | None] = "files"
+
+    def run(self, task: TaskContext) -> Result:
+        return self.ingest(task, task.config)
+
+    def ingest(self, task: TaskContext, config: FileConfig) -> Result:
+        (key,) = {given.partition_key or "" for given in task.inputs if given.trigger}
+        dropped = Dropped.of_key(key)
+        with frames.opened(task) as data, _read(task, config, dropped) as (good, bad):
+            rows = data.write(0, good, key, sort_by=())
+            rejected = data.write(1, bad, key, sort_by=())
+        # Whoever replaces a file while it is read is found out here.
+        _same_content(task, config, dropped)
+        _judge(config, rejected)
+        task.log.info(
+            "file_ingested", file=dropped.name, rows=rows.row_count, rejected=rejected.row_count
+        )
+        return Result(outputs=[rows, rejected])
+
+
+def _judge(config: FileConfig, rejected: OutputCommit) -> None:
+    if rejected.row_count and config.bad_rows == "refuse":
+        raise IncompatibleSchema(
+            f"{rejected.row_count:,} rows of {rejected.partition_key} do not fit the columns",
+            hint="mend the file and put it there again, or keep them apart: bad_rows: keep",
+        )
+
+
+def _same_content(task: TaskContext, config: FileConfig, dropped: Dropped) -> None:
+    uri = config.folder + dropped.name
+    found = digest_of(task.store, uri, task.check)
+    if found is None:
+        raise MissingFile(
+            f"{uri} is gone",
+            hint="leave files where they are: a rebuild reads them again",
+        )
+    if found != dropped.digest:
+        raise MissingFile(
+            f"{uri} is another file by now",
+            hint="what is there now is ingested by itself; cancel this task",
+        )
+
+
+@contextmanager
+def _read(
+    task: TaskContext, config: FileConfig, dropped: Dropped
+) -> Iterator[tuple[DataFrame, DataFrame]]:
+    """The rows that fit the columns, and those that do not."""
+    from pyspark.sql import functions as f
+
+    _same_content(task, config, dropped)
+    spark, uri = task.spark(), config.folder + dropped.name
+    own = f.lit(dropped.name).alias(FILE)
+    if config.format == "parquet":
+        frame = spark.read.parquet(read_location(uri, task.store))
+        _refuse_others(config, frame.columns, dropped)
+        none = spark.createDataFrame([], f"{FILE} string, row string")
+        yield frame.select(*as_declared(frame, config.types, from_text=False), own), none
+        return
+    # Kept: Spark forgets what did not fit of rows of which nothing else is asked.
+    frame = _from_text(task, config, uri, dropped).withColumn("_bad", is_bad(config.types))
+    frame = frame.persist()
+    try:
+        texts = f.to_json(f.struct(*(f.col(name) for name in config.types)))
+        whole = f.coalesce(f.col(REST), texts).alias("row")
+        yield (
+            frame.filter("not _bad").select(*as_declared(frame, config.types, from_text=True), own),
+            frame.filter("_bad").select(own, whole),
+        )
+    finally:
+        frame.unpersist()
+
+
+def _from_text(task: TaskContext, config: FileConfig, uri: str, dropped: Dropped) -> DataFrame:
+    place = read_location(uri, task.store)
+    options: dict[str, Any] = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": REST}
+    reader = task.spark().read.schema(as_read(config.types)).options(**options)
+    if config.format == "jsonl":
+        _refuse_others(config, _fields_of(task, place), dropped)
+        return reader.json(place)
+    head = _head_of(task, config, place)
+    _refuse_others(config, head, dropped)
+    missing = [name for name in config.types if name not in head]
+    if missing:
+        raise IncompatibleSchema(
+            f"{dropped.name} has no column {', '.join(missing)}: its first line says"
+            f" {', '.join(head)}",
+            hint="the first line of a CSV file names its columns",
+        )
+    return _by_position(task, config, head, place)
+
+
+def _by_position(task: TaskContext, config: FileConfig, head: list[str], place: str) -> DataFrame:
+    """Columns as the file has them, in its order, and of those that are declared their types."""
+    from pyspark.sql.types import StructType
+
+    known = {field.name: field for field in as_read(config.types)}
+    schema = StructType()
+    for name in head:
+        schema = schema.add(known[name]) if name in known else schema.add(name, "string")
+    schema = schema.add(known[REST])
+    options: dict[str, Any] = {
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": REST,
+        "header": "true",
+        "sep": config.delimiter,
+        "quote": '"',
+        "escape": '"',
+        "multiLine": "true",
+    }
+    return task.spark().read.schema(schema).options(**options).csv(place)
+
+
+def _head_of(task: TaskContext, config: FileConfig, place: str) -> list[str]:
+    rows = (
+        task.spark()
+        .read.options(sep=config.delimiter, quote='"', escape='"', multiLine="true")
+        .csv(place)
+        .limit(1)
+        .collect()
+    )
+    return [str(value).strip() for value in rows[0]] if rows else []
+
+
+def _fields_of(task: TaskContext, place: str) -> list[str]:
+    """All names that there are in objects, one per line."""
+    from pyspark.sql import functions as f
+
+    lines = task.spark().read.text(place)
+    keys = lines.select(f.explode(f.expr("json_object_keys(value)")).alias("name"))
+    return sorted(row["name"] for row in keys.distinct().collect())
+
+
+def _refuse_others(config: FileConfig, names: Sequence[str], dropped: Dropped) -> None:
+    others = [name for name in names if name not in config.types]
+    if others and config.other_columns == "refuse":
+        raise IncompatibleSchema(
+            f"{dropped.name} has columns that are not declared: {', '.join(others)}",
+            hint="declare them, or leave them out: other_columns: ignore",
+        )

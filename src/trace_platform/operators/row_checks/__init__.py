@@ -1,0 +1,1 @@
+"""Checks of what an attempt has staged, before any of it is committed."""
