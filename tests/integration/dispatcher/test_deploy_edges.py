@@ -97,6 +97,11 @@ async def test_a_late_retry_reads_what_is_current_of_another_dag(pipe: Pipeline)
     (reading,) = await pipe.claim(1)
     assert reading.task.job.name == "x"
     await fail(pipe, reading)
+    # Late, however slow the machine is.
+    pipe.plane.sql(
+        "UPDATE tasks SET next_retry_at = clock_timestamp() + interval '1 hour'"
+        " WHERE next_retry_at IS NOT NULL"
+    )
     await back(pipe)
     await pipe.settle()
     pipe.plane.sql(
