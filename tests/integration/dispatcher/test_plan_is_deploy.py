@@ -489,7 +489,7 @@ def check_all(runs: Runs, examples: int) -> None:
 
 
 def test_what_is_planned_is_what_is_done(runs: Runs) -> None:
-    check_all(runs, 40)
+    check_all(runs, 12)
 
 
 @pytest.mark.long
