@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from tests.conftest import StateDsns
 from trace_platform import state
-from trace_platform.drivers.postgres.queries import split_queries
+from trace_platform.drivers.postgres.database import Database
+from trace_platform.drivers.postgres.queries import Queries, split_queries
 
 FOLDER = Path(state.__file__).parent
 
@@ -61,3 +63,32 @@ def columns_of(connection: psycopg.Connection, sql: str) -> list[str]:
     assert not prepared.error_message, prepared.error_message.decode()
     described = connection.pgconn.describe_prepared(b"")
     return [(described.fname(n) or b"").decode() for n in range(described.nfields)]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    a: int
+    b: int
+
+
+@pytest.mark.anyio
+async def test_a_row_is_a_dataclass_or_the_error_names_the_query_and_the_columns(
+    state_dsns: StateDsns, tmp_path: Path
+) -> None:
+    path = tmp_path / "pairs.sql"
+    path.write_text(
+        "-- name: pairs\nSELECT 2 AS b, n AS a FROM generate_series(1, :last) n ORDER BY n;\n"
+        "-- name: none^\nSELECT 1 AS a, 2 AS b WHERE false;\n"
+        "-- name: other^\nSELECT 1 AS a, 2 AS c;\n"
+    )
+    queries, database = Queries(path), Database(state_dsns.dispatcher, max_connections=1)
+    await database.open()
+    try:
+        async with database.statement() as tx:
+            assert await queries.rows(tx, "pairs", Pair, last=2) == [Pair(1, 2), Pair(2, 2)]
+            assert await queries.pairs(tx, last=1) == [{"b": 2, "a": 1}]
+            assert await queries.row(tx, "none", Pair) is None
+            with pytest.raises(AssertionError, match=r"pairs.sql: other .* Pair.*\['b'\].*\['c'\]"):
+                await queries.row(tx, "other", Pair)
+    finally:
+        await database.close()

@@ -195,17 +195,18 @@ async def _run(tx: Tx, claimed: Sequence[ClaimedTask]) -> int:
 
 
 async def _emitted(tx: Tx, task: ClaimedTask, held: HeldTask) -> list[NewEvent]:
-    operator = registry.load(task.operator)
-    emitted = list(await operator().run(tx, _woken(task, operator)))
+    operator = registry.load(held.operator)
+    emitted = list(await operator().run(tx, _woken(task, held, operator)))
     return [
         replace(new, repeat=event.repeat) if isinstance(event, News) else new
         for event, new in zip(emitted, new_events(held, emitted, {}), strict=True)
     ]
 
 
-def _woken(task: ClaimedTask, operator: type[EventOperator]) -> Woken:
+def _woken(claimed: ClaimedTask, task: HeldTask, operator: type[EventOperator]) -> Woken:
+    """The task as it is held: a deploy may have handed it to another definition since its claim."""
     try:
-        config = operator.Config.model_validate(task.config)
+        config = operator.Config.model_validate(claimed.config)
     except ValidationError as error:
         raise InvalidConfig(f"config of {operator.name}: {error}") from None
     return Woken(
@@ -219,7 +220,7 @@ def _woken(task: ClaimedTask, operator: type[EventOperator]) -> Woken:
     )
 
 
-def _generations(task: ClaimedTask) -> Iterator[tuple[UUID, UUID]]:
+def _generations(task: HeldTask) -> Iterator[tuple[UUID, UUID]]:
     for pinned in task.outputs:
         yield UUID(pinned["dataset_uuid"]), UUID(pinned["dataset_version"])
 
