@@ -34,8 +34,8 @@ TraceError
 ├── QueryCanceled                somebody stopped it
 ├── TaskCanceled                 the attempt was told to stop
 ├── TaskTimedOut                 the attempt ran longer than its job allows
-├── TaskFailed                   a task that was waited for failed for good
 ├── CheckFailed                  what was written is not what a blocking check wants
+├── TaskFailed                   a task that was waited for failed for good
 ├── HeldByCheck                  a check that names the job keeps what it would read from it
 ├── Unavailable                  trying again may help
 │   ├── RpcUnreachable           no answer, or no useful one, from the node
