@@ -18,6 +18,7 @@ from trace_platform.dispatcher.health.measure import measure
 from trace_platform.dispatcher.versions.deploy_dag import deploy_dag
 from trace_platform.domain.errors import BadInput, DatasetInUse, InvalidDag, UnknownDataset
 from trace_platform.state import datasets, generations, locks
+from trace_platform.state.dags import Publish
 from trace_platform.wire.control import HealthRule
 from trace_platform.wire.dataset import DatasetDetail, DatasetEntry, Partitions
 
@@ -327,7 +328,7 @@ async def test_a_reader_follows_a_name_that_moves_to_another_dag(plane: ControlP
     async with plane.me.state.transaction() as tx:
         await locks.routing(tx)
         await datasets.publish_as(tx, plane.me.org_id, "chain", [])
-        published = {"name": "logs", "dataset_uuid": target["uuid"], "metadata": {}}
+        published = Publish("logs", target["uuid"], {})
         await datasets.publish_as(tx, plane.me.org_id, "other", [published])
         await generations.subscribe(tx, plane.me.org_id)
     assert (await shown(plane, "chain.ingest.2")).downstream == []
