@@ -34,9 +34,9 @@ TraceError
 ├── QueryCanceled                somebody stopped it
 ├── TaskCanceled                 the attempt was told to stop
 ├── TaskTimedOut                 the attempt ran longer than its job allows
-├── TaskFailed                   a task that was waited for failed for good
 ├── CheckFailed                  what was written is not what a blocking check wants
 ├── HeldByCheck                  a check that names the job keeps what it would read from it
+├── TaskFailed                   a task that was waited for failed for good
 ├── Unavailable                  trying again may help
 │   ├── RpcUnreachable           no answer, or no useful one, from the node
 │   │   ├── ProvidersDisagree    nodes contradict each other
