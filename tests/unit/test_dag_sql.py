@@ -203,6 +203,7 @@ SCHEDULE = {"activation": "source", "source": {"kind": "cron", "schedule": "0 3 
     [
         ("export.yaml", "gas_used"),
         ("scheduled.yaml", "gas_used"),
+        ("checked.yaml", "gas_used"),
         # Of the parameters of an event that the job before it decodes.
         ("decode.yaml", "value_string"),
     ],

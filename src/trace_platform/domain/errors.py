@@ -37,6 +37,7 @@ TraceError
 ├── CheckFailed                  what was written is not what a blocking check wants
 ├── TaskFailed                   a task that was waited for failed for good
 ├── HeldByCheck                  a check that names the job keeps what it would read from it
+├── TaskFailed                   a task that was waited for failed for good
 ├── Unavailable                  trying again may help
 │   ├── RpcUnreachable           no answer, or no useful one, from the node
 │   │   ├── ProvidersDisagree    nodes contradict each other

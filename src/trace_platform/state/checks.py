@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from datetime import datetime
 from uuid import UUID
 
 from psycopg.types.json import Json
 
 from trace_platform.domain.errors import HeldByCheck
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 from trace_platform.state.task_rows import HeldTask
+from trace_platform.wire.check import Outcome, SampleRow
 
 _sql = load_queries(__file__)
 
@@ -31,7 +32,7 @@ class Kept:
     row_count: int
     failing: int
     message: str
-    sample: list[dict[str, str | None]]
+    sample: list[SampleRow]
     materialisation: str | None
 
 
@@ -46,12 +47,76 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """A committed partition that a job may not read."""
+    """A committed partition that a job may not read, and the checks that failed."""
 
+    org_id: UUID
+    dag_name: str
+    job_name: str
+    checks: list[str]
     location: str
     partition_key: str
     dataset: str
-    checks: tuple[str, ...]
+
+    @property
+    def reader(self) -> Reader:
+        return Reader(self.org_id, self.dag_name, self.job_name)
+
+
+@dataclass(frozen=True, slots=True)
+class StandingCheck:
+    """A partition that is read now and kept from a job, for how long."""
+
+    dag_name: str
+    job_name: str
+    checks: list[str]
+    partition_key: str
+    dataset: str
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """A result as it is on record."""
+
+    dataset: str
+    dataset_uuid: UUID
+    task_id: UUID
+    attempt: int
+    partition_key: str
+    name: str
+    kind: str
+    outcome: Outcome
+    blocks_all: bool
+    readers: list[str]
+    row_count: int
+    failing: int
+    message: str
+    sample: list[SampleRow]
+    materialisation: UUID | None
+    checked_at: datetime
+    blocks_now: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCheck:
+    """A check by its newest result, and how many of all came out how."""
+
+    dataset: str
+    name: str
+    kind: str
+    outcome: Outcome
+    blocks_all: bool
+    readers: list[str]
+    partition_key: str
+    checked_at: datetime
+    passed: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Personal:
+    uuid: UUID
+    columns: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +153,17 @@ async def withhold(tx: Tx, materialisation: UUID, name: str, readers: Iterable[R
 
 async def withheld_from(tx: Tx, readers: Iterable[Reader]) -> dict[Reader, list[Withheld]]:
     each = sorted(set(readers))
-    rows = await _sql.withheld_from(
+    rows = await _sql.rows(
         tx,
+        "withheld_from",
+        Withheld,
         org_ids=[reader.org_id for reader in each],
         dag_names=[reader.dag_name for reader in each],
         job_names=[reader.job_name for reader in each],
     )
     found: dict[Reader, list[Withheld]] = {}
     for row in rows:
-        reader = Reader(row["org_id"], row["dag_name"], row["job_name"])
-        withheld = Withheld(
-            row["location"], row["partition_key"], _dataset(row), tuple(row["checks"])
-        )
-        found.setdefault(reader, []).append(withheld)
+        found.setdefault(row.reader, []).append(row)
     return found
 
 
@@ -120,31 +183,29 @@ async def release(tx: Tx, dataset_versions: Sequence[UUID]) -> None:
     await _sql.release(tx, dataset_versions=list(dataset_versions), error_code=HeldByCheck.code)
 
 
-async def standing(tx: Tx, org_id: UUID) -> list[Row]:
-    rows: list[Row] = await _sql.standing(tx, org_id=org_id)
-    return rows
+async def standing(tx: Tx, org_id: UUID) -> list[StandingCheck]:
+    return await _sql.rows(tx, "standing", StandingCheck, org_id=org_id)
 
 
 async def personal_columns(tx: Tx, dataset_uuids: Iterable[UUID]) -> Mapping[UUID, frozenset[str]]:
     """By dataset, in lower case: all that was ever said to be personal."""
-    rows = await _sql.pii(tx, uuids=list(set(dataset_uuids)))
-    return {row["uuid"]: frozenset(name.lower() for name in row["columns"]) for row in rows}
+    rows = await _sql.rows(tx, "pii", _Personal, uuids=list(set(dataset_uuids)))
+    return {row.uuid: frozenset(name.lower() for name in row.columns) for row in rows}
 
 
 async def results(
     tx: Tx, org_id: UUID, dataset_uuid: UUID, limit: int, *, failed: bool
-) -> list[Row]:
-    rows: list[Row] = await _sql.results(
-        tx, org_id=org_id, dataset_uuid=dataset_uuid, failed=failed, limit=limit
+) -> list[StoredResult]:
+    return await _sql.rows(
+        tx,
+        "results",
+        StoredResult,
+        org_id=org_id,
+        dataset_uuid=dataset_uuid,
+        failed=failed,
+        limit=limit,
     )
-    return rows
 
 
-async def listing(tx: Tx, org_id: UUID, dataset_uuid: UUID | None) -> list[Row]:
-    rows: list[Row] = await _sql.listing(tx, org_id=org_id, dataset_uuid=dataset_uuid)
-    return rows
-
-
-def _dataset(row: dict[str, Any]) -> str:
-    own = f"{row['made_by_dag']}.{row['made_by_job']}.{row['output_index']}"
-    return row["dataset"] or own
+async def listing(tx: Tx, org_id: UUID, dataset_uuid: UUID | None) -> list[ListedCheck]:
+    return await _sql.rows(tx, "listing", ListedCheck, org_id=org_id, dataset_uuid=dataset_uuid)

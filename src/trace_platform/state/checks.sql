@@ -20,8 +20,8 @@ SELECT * FROM unnest(:materialisations::uuid[], :org_ids::uuid[], :dag_names::te
 
 -- name: withheld_from
 -- By job: the places of all files that its attempts may not be given.
-SELECT w.org_id, w.dag_name, w.job_name, w.checks, p.location, p.partition_key, d.name AS dataset,
-       d.dag_name AS made_by_dag, d.job_name AS made_by_job, d.output_index
+SELECT w.org_id, w.dag_name, w.job_name, w.checks, p.location, p.partition_key,
+       coalesce(d.name, d.dag_name || '.' || d.job_name || '.' || d.output_index) AS dataset
   FROM unnest(:org_ids::uuid[], :dag_names::text[], :job_names::text[]) AS g (org_id, dag_name, job_name)
   JOIN withheld_partitions w USING (org_id, dag_name, job_name)
   JOIN partition_versions p ON p.id = w.materialisation
@@ -63,8 +63,8 @@ UPDATE tasks t SET next_retry_at = clock_timestamp()
 
 -- name: standing
 -- What is read now and kept from jobs.
-SELECT w.dag_name, w.job_name, w.checks, p.partition_key, d.name AS name, d.dag_name AS made_by_dag,
-       d.job_name AS made_by_job, d.output_index,
+SELECT w.dag_name, w.job_name, w.checks, p.partition_key,
+       coalesce(d.name, d.dag_name || '.' || d.job_name || '.' || d.output_index) AS dataset,
        extract(epoch FROM clock_timestamp() - p.committed_at)::float8 AS age_s
   FROM withheld_partitions w
   JOIN partition_versions p ON p.id = w.materialisation AND p.superseded_at IS NULL
@@ -82,7 +82,9 @@ SELECT d.uuid, coalesce((SELECT array_agg(DISTINCT said)
 
 -- name: results
 -- The newest first.
-SELECT r.*, d.name AS dataset_name, d.dag_name, d.job_name, d.output_index,
+SELECT coalesce(d.name, d.dag_name || '.' || d.job_name || '.' || d.output_index) AS dataset,
+       r.dataset_uuid, r.task_id, r.attempt, r.partition_key, r.name, r.kind, r.outcome, r.blocks_all,
+       r.readers, r.row_count, r.failing, r.message, r.sample, r.materialisation, r.checked_at,
        EXISTS (SELECT FROM withheld_partitions w
                  JOIN partition_versions p ON p.id = w.materialisation AND p.superseded_at IS NULL
                 WHERE w.materialisation = r.materialisation AND r.outcome <> 'passed'
@@ -97,8 +99,9 @@ SELECT r.*, d.name AS dataset_name, d.dag_name, d.job_name, d.output_index,
 
 -- name: listing
 -- Each check by its newest result.
-SELECT DISTINCT ON (r.dataset_uuid, r.name) r.*, d.name AS dataset_name, d.dag_name, d.job_name,
-       d.output_index,
+SELECT DISTINCT ON (r.dataset_uuid, r.name)
+       coalesce(d.name, d.dag_name || '.' || d.job_name || '.' || d.output_index) AS dataset,
+       r.name, r.kind, r.outcome, r.blocks_all, r.readers, r.partition_key, r.checked_at,
        count(*) FILTER (WHERE r.outcome = 'passed') OVER own AS passed,
        count(*) FILTER (WHERE r.outcome <> 'passed') OVER own AS failed
   FROM check_results r JOIN datasets d ON d.uuid = r.dataset_uuid

@@ -12,13 +12,16 @@ from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.wire import check_spec as spec
 
+# Whose workers look at what they have staged; another's would commit it unseen.
+OURS = "ecs_platform"
+
 
 def check_problems(
     job: Job, path: Path, names: Names, runtimes: Runtimes, operators: CheckedOperators
 ) -> Iterator[Problem]:
     if not job.checks:
         return
-    if (why := _cannot_check(job, names, runtimes, operators)) is not None:
+    if (why := _cannot_check(job, names, operators)) is not None:
         yield (*path, "checks"), why
         return
     for number, check in enumerate(job.checks):
@@ -31,13 +34,11 @@ def check_problems(
             yield from _reference_problems(job, check.references, (*where, "references"))
 
 
-def _cannot_check(
-    job: Job, names: Names, runtimes: Runtimes, operators: CheckedOperators
-) -> str | None:
+def _cannot_check(job: Job, names: Names, operators: CheckedOperators) -> str | None:
     if job.activation == "source":
         return "a source commits no partitions: check what a job makes of what it emits"
-    if not _has_kind(job, runtimes, "queue"):
-        return "checks run on workers: use runtime: ecs_platform"
+    if job.runtime not in (None, OURS):
+        return f"Trace's own workers run checks: use runtime: {OURS}"
     judged = operators.of(job)
     if judged is not None and judged.writes == "tables":
         return f"{job.operator} writes tables, and checks look at files: check what compacts them"

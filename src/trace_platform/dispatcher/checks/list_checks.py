@@ -6,10 +6,9 @@ from uuid import UUID
 
 from trace_platform.dispatcher.checks.mask_sample import PersonalColumns, hidden_columns, masked
 from trace_platform.dispatcher.datasets.find_dataset import find_dataset
-from trace_platform.dispatcher.datasets.survey_datasets import dataset_label
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import checks
+from trace_platform.state.checks import ListedCheck, StoredResult
 from trace_platform.wire.check import CheckList, CheckResult, CheckResults, CheckSummary
 
 
@@ -20,15 +19,15 @@ async def list_checks(state: Database, org_id: UUID, dataset: str | None) -> Che
         rows = await checks.listing(tx, org_id, found["uuid"] if found else None)
     summaries = [
         CheckSummary(
-            dataset=_label(row),
-            name=row["name"],
-            kind=row["kind"],
+            dataset=row.dataset,
+            name=row.name,
+            kind=row.kind,
             on_failure=_on_failure(row),
-            outcome=row["outcome"],
-            partition_key=row["partition_key"],
-            checked_at=row["checked_at"],
-            passed=row["passed"],
-            failed=row["failed"],
+            outcome=row.outcome,
+            partition_key=row.partition_key,
+            checked_at=row.checked_at,
+            passed=row.passed,
+            failed=row.failed,
         )
         for row in rows
     ]
@@ -46,33 +45,29 @@ async def show_checks(
     return CheckResults(results=[_result(row, personal) for row in rows])
 
 
-def _result(row: Row, personal: PersonalColumns) -> CheckResult:
-    about = row["kind"], row["sample"], row["dataset_uuid"], personal
+def _result(row: StoredResult, personal: PersonalColumns) -> CheckResult:
+    about = row.kind, row.sample, row.dataset_uuid, personal
     return CheckResult(
-        dataset=_label(row),
-        name=row["name"],
-        kind=row["kind"],
-        partition_key=row["partition_key"],
-        outcome=row["outcome"],
+        dataset=row.dataset,
+        name=row.name,
+        kind=row.kind,
+        partition_key=row.partition_key,
+        outcome=row.outcome,
         on_failure=_on_failure(row),
-        rows=row["row_count"],
-        failing=row["failing"],
-        message=row["message"],
+        rows=row.row_count,
+        failing=row.failing,
+        message=row.message,
         sample=masked(*about),
         masked=hidden_columns(*about),
-        committed=row["materialisation"] is not None,
-        blocks_now=row["blocks_now"],
-        checked_at=row["checked_at"],
-        task_id=row["task_id"],
-        attempt=row["attempt"],
+        committed=row.materialisation is not None,
+        blocks_now=row.blocks_now,
+        checked_at=row.checked_at,
+        task_id=row.task_id,
+        attempt=row.attempt,
     )
 
 
-def _label(row: Row) -> str:
-    return dataset_label(row | {"name": row["dataset_name"]})
-
-
-def _on_failure(row: Row) -> str:
-    if row["blocks_all"]:
+def _on_failure(row: ListedCheck | StoredResult) -> str:
+    if row.blocks_all:
         return "block"
-    return f"block {', '.join(row['readers'])}" if row["readers"] else "warn"
+    return f"block {', '.join(row.readers)}" if row.readers else "warn"
