@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from trace_platform.dag.model.dag import Dag, JobOutputRef
 from trace_platform.dag.model.fingerprint import fingerprints
 from trace_platform.dag.read.dag_yaml import DagError, DagErrors, invalid_dag
 from trace_platform.dag.read.load import load
-from trace_platform.dispatcher.versions.deploy_dag import _job_row
+from trace_platform.dispatcher.versions.deploy_dag import _new_job
 from trace_platform.domain.runtimes import DEFAULT_RUNTIMES, Runtime, Runtimes
 
 DAG = """
@@ -72,7 +72,7 @@ def on(*runtimes: Runtime) -> Runtimes:
 
 
 def row_of(dag: Dag, name: str) -> dict[str, Any]:
-    return _job_row(dag, next(job for job in dag.jobs if job.name == name))
+    return asdict(_new_job(dag, next(job for job in dag.jobs if job.name == name)))
 
 
 def test_the_example_is_a_valid_dag() -> None:

@@ -27,6 +27,7 @@ from trace_platform.domain.errors import InvalidConfig, Unavailable
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.operators import accepts, registry
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
+from trace_platform.state.coverage import Extent
 from trace_platform.wire.task import JobRef, TaskInput
 
 CHAIN = {"chain_id": 1, "rpc_pool": "mainnet"}
@@ -259,8 +260,8 @@ def _no_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """Operators of the dispatcher end where they ask Postgres, having looked at what woke them."""
     from trace_platform.dispatcher.operators import aggregator, range_aggregator
 
-    async def extents(*_: Any) -> list[dict[str, int]]:
-        return [{"last": 1_000}]
+    async def extents(*_: Any) -> list[Extent]:
+        return [Extent(dataset_version=uuid4(), first_end=0, last=1_000)]
 
     monkeypatch.setattr(range_aggregator.coverage, "extents", extents)
     monkeypatch.setattr(range_aggregator, "_whole", reached)

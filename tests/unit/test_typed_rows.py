@@ -66,8 +66,6 @@ LEFT = {
         state/tasks.py: extend_leases
     """,
     "rows that are only shown to people and readers: registry, overview, history, alerts": """
-        dispatcher/checks/list_checks.py: _result _label _on_failure
-        dispatcher/checks/withheld_reasons.py: by_reader withheld_reasons
         dispatcher/datasets/explain_dataset.py: answer_of _said_fresh _fresh
         dispatcher/datasets/find_dataset.py: find_dataset find_version find_files find_generation
         dispatcher/datasets/judge_datasets.py: _failures _ended_badly _error _holds _source
@@ -107,7 +105,6 @@ LEFT = {
         dispatcher/tasks/show_task.py: find_task _limits
         dispatcher/versions/check_sql.py: _seen
         dispatcher/versions/find_lacks.py: _without_worker _without_source_slot
-        state/checks.py: standing results listing _dataset
         state/datasets.py: find commit_delivery
         state/garbage.py: outputs_of
         state/overview.py: queues holds pressures workers tasks_named outbox source_lags

@@ -35,7 +35,6 @@ TraceError
 ├── TaskCanceled                 the attempt was told to stop
 ├── TaskTimedOut                 the attempt ran longer than its job allows
 ├── CheckFailed                  what was written is not what a blocking check wants
-├── TaskFailed                   a task that was waited for failed for good
 ├── HeldByCheck                  a check that names the job keeps what it would read from it
 ├── TaskFailed                   a task that was waited for failed for good
 ├── Unavailable                  trying again may help
