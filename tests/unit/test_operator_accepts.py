@@ -4,6 +4,7 @@ never refused by the operator for its shape, nor the other way round."""
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -60,6 +61,13 @@ EXPECTED: dict[str, Row] = {
         "", several=False, is_source=True, config={**CHAIN, "head_max_age_seconds": 9}
     ),
     "ticker": Row("", several=False, is_source=True, config={"every_seconds": 1}),
+    "file_watch": Row("", several=False, is_source=True, config={"folder": "s3://inbox/a/"}),
+    "file_ingest": Row(
+        "p",
+        several=False,
+        config={"folder": "s3://inbox/a/", "format": "csv", "types": {"a": "int64"}},
+    ),
+    "address_labels": Row("p", several=False, config={"folder": "s3://inbox/a/"}),
     "aggregator": Row("rpt", several=True),
     "aggregator by cursor": Row("t", several=True, config={"by": "cursor"}),
     "aggregator by partition": Row("rp", several=True, config={"by": "partition"}),
@@ -68,6 +76,7 @@ EXPECTED: dict[str, Row] = {
 }
 IN_DISPATCHER = ("aggregator", "range_aggregator", "wire_tap")
 OUTPUTS = {"cryo_ingest": 3, "block_follower": 3, "log_decode": 2, "call_decode": 2}
+OUTPUTS |= {"file_ingest": 2, "address_labels": 2}
 
 WORKER = {"activation": "source", "source": {"kind": "always_on"}, "runtime": "ecs_platform"}
 # What a source emits, and the source.
@@ -224,6 +233,14 @@ def _run(row: str, inputs: tuple[TaskInput, ...], store: Path) -> None:
     if operator.name in ("log_decode", "call_decode"):
         task = replace(task, outputs=tuple(output(n) for n in range(OUTPUTS[operator.name])))
         inputs = tuple(each.model_copy(update={"table": True}) for each in inputs)
+    if operator.name in ("file_ingest", "address_labels"):
+        task.store.put("s3://inbox/a/a.csv", b"a\n")
+        key = f"a.csv@{hashlib.sha256(b'a' + bytes([10])).hexdigest()[:16]}"
+        is_file = {"partition_key": key}
+        inputs = tuple(
+            each.model_copy(update=is_file if each.partition_key and each.start is None else {})
+            for each in inputs
+        )
     asked = replace(
         task, inputs=inputs, spark=reached, rpc=reached, data=reached, query=reached, emit=reached
     )

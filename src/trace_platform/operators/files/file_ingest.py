@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from trace_platform.domain.errors import IncompatibleSchema, MissingFile
+from trace_platform.domain.errors import IncompatibleSchema, InvalidConfig, MissingFile
 from trace_platform.operators import frames
 from trace_platform.operators.accepts import PARTITION, RANGE, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
@@ -84,7 +84,7 @@ class FileIngest:
         return self.ingest(task, task.config)
 
     def ingest(self, task: TaskContext, config: FileConfig) -> Result:
-        (key,) = {given.partition_key or "" for given in task.inputs if given.trigger}
+        key = _file_of(task)
         dropped = Dropped.of_key(key)
         with frames.opened(task) as data, _read(task, config, dropped) as (good, bad):
             rows = data.write(0, good, key, sort_by=())
@@ -96,6 +96,17 @@ class FileIngest:
             "file_ingested", file=dropped.name, rows=rows.row_count, rejected=rejected.row_count
         )
         return Result(outputs=[rows, rejected])
+
+
+def _file_of(task: TaskContext) -> str:
+    """The key of the one file that woke the task."""
+    waking = [given for given in task.inputs if given.trigger]
+    if len(waking) != 1 or waking[0].partition_key is None:
+        raise InvalidConfig(
+            f"one file wakes a task, and {len(waking)} updates woke this one",
+            hint="feed the job from a file_watch, with execution_strategy PerUpdate",
+        )
+    return waking[0].partition_key
 
 
 def _judge(config: FileConfig, rejected: OutputCommit) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from trace_platform.data.incidents import database_now
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import TraceError
+from trace_platform.domain.errors import InvalidConfig, TraceError
 from trace_platform.operators import frames, scope
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.row_checks import own_look
-from trace_platform.operators.row_checks.found import Found, Unfit, sample_of
+from trace_platform.operators.row_checks.found import Found, sample_of
 from trace_platform.operators.row_checks.one_pass import Measure, Staged, measure
 from trace_platform.wire import check_spec as checks
 from trace_platform.wire.check import MAX_TEXT, CheckReport, Outcome, SampleRow
@@ -64,7 +64,7 @@ class _Look:
             try:
                 if (one := measure(check, staged)) is not None:
                     measures[n] = one
-            except Unfit as error:
+            except InvalidConfig as error:
                 found[n] = error
         found |= self._measured(measures, staged)
         for n, check in enumerate(own):
@@ -127,7 +127,7 @@ class _Look:
         for commit in self._staged:
             if commit.output_index == index:
                 return self._data.staged(commit)
-        raise Unfit(f"this attempt wrote nothing to output {index}")
+        raise InvalidConfig(f"this attempt wrote nothing to output {index}")
 
     def _tried(self, judge: Callable[[], Found]) -> Judged:
         try:

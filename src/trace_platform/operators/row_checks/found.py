@@ -25,15 +25,13 @@ class Found:
     rows: Callable[[], DataFrame] | None = None
 
 
-class Unfit(InvalidConfig):
-    """A check that cannot be evaluated on the rows that there are."""
-
-
 def need_columns(frame: DataFrame, columns: Sequence[str]) -> None:
-    """Raise Unfit for one that the rows do not have."""
+    """Raise InvalidConfig for one that the rows do not have."""
     for column in columns:
         if column not in frame.columns:
-            raise Unfit(f"there is no column '{column}'; there are {', '.join(frame.columns)}")
+            raise InvalidConfig(
+                f"there is no column '{column}'; there are {', '.join(frame.columns)}"
+            )
 
 
 def sample_of(frame: DataFrame) -> list[SampleRow]:

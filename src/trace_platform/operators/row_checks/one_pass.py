@@ -8,8 +8,9 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.figures import count, duration
-from trace_platform.operators.row_checks.found import Found, Unfit, need_columns
+from trace_platform.operators.row_checks.found import Found, need_columns
 from trace_platform.wire import check_spec as checks
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Measure:
 
 
 def measure(check: checks.CheckModel, staged: Staged) -> Measure | None:
-    """None: it takes a look of its own. Raise Unfit when the rows lack what it needs."""
+    """None: it takes a look of its own. Raise InvalidConfig when the rows lack what it needs."""
     if isinstance(check, checks.RowCount):
         return Measure({}, lambda _: _row_count(check, staged.rows))
     if isinstance(check, checks.NotNull):
@@ -123,7 +124,7 @@ def _gaps(check: checks.Gaps, staged: Staged) -> Measure:
 
     need_columns(staged.frame, [check.column])
     if staged.blocks is None:
-        raise Unfit("the partition is no range of numbers, so it has no gaps")
+        raise InvalidConfig("the partition is no range of numbers, so it has no gaps")
     blocks, number = staged.blocks, f.col(check.column)
     inside = f.when(number.between(blocks.start, blocks.end), number)
 
@@ -168,7 +169,7 @@ def _rows_where(wrong: Column, said: str, staged: Staged) -> Measure:
 
 
 def _literal(value: Any, column: str, frame: DataFrame) -> Column:
-    """As the column's type has it. Raise Unfit for what that type cannot hold."""
+    """As the column's type has it. Raise InvalidConfig for what that type cannot hold."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import BinaryType
 
@@ -177,7 +178,7 @@ def _literal(value: Any, column: str, frame: DataFrame) -> Column:
         try:
             return f.lit(bytes.fromhex(str(value).removeprefix("0x")))
         except ValueError:
-            raise Unfit(f"{column} holds bytes: write 0x and hexadecimal digits") from None
+            raise InvalidConfig(f"{column} holds bytes: write 0x and hexadecimal digits") from None
     literal = f.lit(value) if isinstance(value, str) else f.lit(str(value))
     # A bound of a whole number may have digits behind the point.
     if isinstance(value, float) and kind.typeName() in ("byte", "short", "integer", "long"):
@@ -192,4 +193,4 @@ def _seconds(newest: Any, column: str) -> float:
         return datetime(newest.year, newest.month, newest.day, tzinfo=UTC).timestamp()
     if isinstance(newest, int | float) and not isinstance(newest, bool):
         return float(newest)
-    raise Unfit(f"{column} is neither a time nor a number of seconds since 1970")
+    raise InvalidConfig(f"{column} is neither a time nor a number of seconds since 1970")
