@@ -20,6 +20,12 @@ SMALL, LARGE = 10_000, 20_000_000
 LOGS_PER_BLOCK = 10
 # Of a small job: one alone is over too soon to be told from the machine's noise.
 SMALL_REPEAT = 20
+TRANSFORMED = 2_000_000
+STATEMENT = """
+select block_number, log_index, to_0x(address) as token, amount * 2 as twice,
+       conv(hex(substring(data, 25)), 16, 10) as low
+  from logs where amount > 0.2
+"""
 SMALL_FILES, COMPACTED = 100, 2_000_000
 _STEP = 1_000_000
 BARE = "bare Spark"
@@ -55,6 +61,19 @@ def parquet_compact(bench: Bench) -> Iterator[Result]:
     )
 
 
+@measurement("sql_transform", f"{TRANSFORMED:,} logs through one statement, and bare")
+def sql_transform(bench: Bench) -> Iterator[Result]:
+    folder = bench.workspace / "logs"
+    blocks = _write_logs(folder, TRANSFORMED, files=4)
+    walls = _walls(bench, ("spark_task",), [folder], blocks, 1, compact=False, sql=STATEMENT)
+    ours, bare = walls["spark_task"], walls[BARE]
+    yield Result(
+        *("sql_transform.wall", median(ours), "s", BARE, median(bare)),
+        goal=Goal(1.05, "wall", of_peer=BARE),
+        note=f"{spread(ours)}, {BARE} {spread(bare)}; the same statement over the same files",
+    )
+
+
 def _compare(
     bench: Bench,
     name: str,
@@ -82,6 +101,7 @@ def _walls(
     repeat: int,
     *,
     compact: bool,
+    sql: str | None = None,
 ) -> dict[str, list[float]]:
     output = bench.workspace / "output"
 
@@ -98,6 +118,7 @@ def _walls(
                 end=blocks - 1,
                 repeat=repeat,
                 compact=compact,
+                sql=sql,
             )
             written.setdefault(module, _rows(output))
             shutil.rmtree(output)

@@ -49,6 +49,9 @@ def _rewrite(spark: SparkSession, folder: str, schema: StructType, request: dict
     if request["compact"]:
         keys = [name for name in ("block_number", "log_index") if name in rows.columns]
         made = rows.coalesce(1).sortWithinPartitions(*keys)
+    elif request["sql"]:
+        rows.createOrReplaceTempView(Path(folder).name)
+        made = spark.sql(request["sql"])
     else:
         made = transformed(rows)
     options = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}

@@ -18,6 +18,8 @@ from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.ingest.parquet_compact import Config as CompactConfig
 from trace_platform.operators.ingest.parquet_compact import ParquetCompact
 from trace_platform.operators.spark.session import SparkRuntime
+from trace_platform.operators.transform.sql_transform import Config as SqlConfig
+from trace_platform.operators.transform.sql_transform import SqlTransform
 from trace_platform.wire.task import TaskInput, TaskOutput
 
 
@@ -30,7 +32,7 @@ def prepared(scratch: str) -> Iterator[Work]:
         """`folders` of files to be read, under the root of the store."""
         started = time.perf_counter()
         for _ in range(request["repeat"]):
-            operator = ParquetCompact if request["compact"] else Transform
+            operator = _operator(request)
             with runtime.task_thread(f"bench-{uuid4()}") as spark:
                 operator().run(_task(request, spark))
         return {"wall_s": (time.perf_counter() - started) / request["repeat"]}
@@ -41,13 +43,25 @@ def prepared(scratch: str) -> Iterator[Work]:
         runtime.stop()
 
 
+def _operator(request: dict[str, Any]) -> Any:
+    if request["sql"]:
+        return SqlTransform
+    return ParquetCompact if request["compact"] else Transform
+
+
+def _config(request: dict[str, Any]) -> Any:
+    if request["sql"]:
+        return SqlConfig.model_validate({"mode": "map", "sql": request["sql"]})
+    return CompactConfig()
+
+
 def _task(request: dict[str, Any], spark: Any) -> TaskContext:
     folders, end, is_compact = request["folders"], request["end"], request["compact"]
     read = [_input(i + is_compact, end, _files(f), not is_compact) for i, f in enumerate(folders)]
     return TaskContext(
         task_id=uuid4(),
         attempt=1,
-        config=CompactConfig(),
+        config=_config(request),
         inputs=(*([_input(0, end, (), True)] if is_compact else ()), *read),
         outputs=tuple(_output(i, request["output"]) for i in range(len(folders))),
         store=LocalStore("/"),
@@ -71,6 +85,7 @@ def _input(index: int, end: int, files: Sequence[str], trigger: bool) -> TaskInp
         end=end,
         files=list(files),
         trigger=trigger,
+        names=[Path(files[0]).parent.name] if files else [],
     )
 
 

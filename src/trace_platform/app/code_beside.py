@@ -9,7 +9,7 @@ from pathlib import Path
 from trace_platform.dag.read.dag_yaml import read_draft
 from trace_platform.dag.read.errors import DagErrors
 from trace_platform.domain.errors import BadInput, InvalidConfig
-from trace_platform.domain.own_code import MAX_BYTES, Code, imported_files, parse
+from trace_platform.domain.own_code import MAX_BYTES, Code, code_of, imported_files, parse
 
 
 def code_beside(folder: Path | None, yaml: str) -> Code:
@@ -55,7 +55,11 @@ def _named(yaml: str) -> list[str]:
     except DagErrors:
         # Whoever checks the DAG says so.
         return []
-    refs = [parse(operator) for job in jobs if (operator := getattr(job, "operator", None))]
+    refs = [
+        code_of(getattr(job, "operator", None), config if isinstance(config, dict) else {})
+        for job in jobs
+        for config in [getattr(job, "config", None)]
+    ]
     return list(dict.fromkeys(ref.file for ref in refs if ref))
 
 

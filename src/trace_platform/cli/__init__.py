@@ -57,6 +57,7 @@ COMMANDS = (
     Command("logs", "logs", "logs", "Show what the processes logged."),
     Command("doctor", "doctor", "doctor", "Check this machine, and say how to mend it."),
     Command("demo", "demo", "demo", "Run an example from a chain to a query."),
+    Command("init", "init", "init", "Write a DAG to begin with, and the schema for editors."),
     Command("plan", "plan", "plan", "Show what a deploy would do, before anything happens."),
     Command("deploy", "deploy", "deploy", "Build a version of a DAG, and let it take over."),
     Command("rollback", "rollback", "rollback", "Make an earlier version of a DAG active again."),

@@ -49,11 +49,15 @@ class Format(StrEnum):
 @dag_app.command()
 def schema() -> None:
     """Print the JSON Schema of DAG files, for editors."""
+    typer.echo(schema_text())
+
+
+def schema_text() -> str:
     from trace_platform.dag.model.json_schema import editor_schema
     from trace_platform.domain.runtimes import Runtimes
 
     runtimes = [runtime.name for runtime in Runtimes.default()]
-    typer.echo(json.dumps(editor_schema(_configs(), runtimes), indent=2))
+    return json.dumps(editor_schema(_configs(), runtimes), indent=2)
 
 
 @dag_app.command()

@@ -39,6 +39,12 @@ class Given(TypedDict, total=False):
     # As workers are told of it.
     table: bool
     files: list[str]
+    # Of a transform: all of it is read; its range was widened to whole buckets; what its statements
+    # call it; and a file that has its columns, where it has none of its own.
+    whole: bool
+    widened: bool
+    names: list[str]
+    columns_of: str | None
 
 
 class StoredRead(TypedDict, total=False):

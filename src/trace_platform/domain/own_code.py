@@ -21,6 +21,9 @@ from trace_platform.domain.errors import InvalidConfig
 MAX_FILES = 32
 MAX_BYTES = 262_144
 
+# The operator whose config names a function.
+FUNCTIONS = "python_transform"
+
 _FILE = r"[A-Za-z_][A-Za-z0-9_]{0,62}\.py"
 PATTERN = rf"\./{_FILE}:[A-Za-z_][A-Za-z0-9_]{{0,127}}"
 _REFERENCE = re.compile(rf"\./({_FILE}):([A-Za-z_][A-Za-z0-9_]{{0,127}})(?:@([0-9a-f]{{64}}))?")
@@ -85,6 +88,15 @@ def parse(operator: str) -> CodeRef | None:
     """None for an operator that is called by its name."""
     match = _REFERENCE.fullmatch(operator)
     return CodeRef(match[1], match[2], match[3]) if match else None
+
+
+def code_of(operator: str | None, config: Mapping[str, object]) -> CodeRef | None:
+    """The code beside the DAG that a job runs: its operator, or the function that it gives
+    `python_transform`."""
+    if operator == FUNCTIONS:
+        function = config.get("function")
+        return parse(function) if isinstance(function, str) else None
+    return parse(operator) if operator else None
 
 
 def short(operator: str) -> str:

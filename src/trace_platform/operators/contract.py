@@ -23,7 +23,7 @@ from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.accepts import Accepts, Updates
-from trace_platform.operators.statement import Statement
+from trace_platform.operators.statement import SparkProgram, Statement
 from trace_platform.wire.manifest import ManifestColumn
 from trace_platform.wire.task import (
     DatasetEvent,
@@ -60,6 +60,14 @@ class OperatorConfig(BaseModel):
     def statements(self) -> tuple[Statement, ...]:
         """The SQL in this configuration: it is checked before a deploy."""
         return ()
+
+    def program(self) -> SparkProgram | None:
+        """The Spark SQL in this configuration: it is checked before a deploy too."""
+        return None
+
+    def emits(self) -> Updates | None:
+        """The updates of the outputs with this configuration; None: the operator's `emits`."""
+        return None
 
     def columns(self) -> Sequence[Sequence[ManifestColumn]] | None:
         """The columns of each output, where they are known before anything runs. Of a statement's

@@ -13,7 +13,7 @@ from pydantic_core import to_jsonable_python
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.operators.accepts import UNDECLARED, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Writes
-from trace_platform.operators.statement import Statement
+from trace_platform.operators.statement import SparkProgram, Statement
 from trace_platform.wire.manifest import ManifestColumn
 
 
@@ -50,6 +50,7 @@ class Judged(_Said):
     writes: Writes | None = None
     # What the config says of SQL, and of the columns of each output.
     statements: tuple[Statement, ...] = ()
+    program: SparkProgram | None = None
     columns: tuple[tuple[ManifestColumn, ...], ...] | None = None
     # Of the config, as pydantic tells them, and the fields that it has.
     config_errors: list[dict[str, Any]] = []
@@ -84,7 +85,7 @@ def judge(operator: type, config: dict[str, Any]) -> Judged:
         has_rows=getattr(operator, "has_rows", True),
         keeps_columns=getattr(operator, "keeps_columns", False),
         writes=getattr(operator, "writes", None),
-        config_fields=list(model.model_fields),
+        config_fields=[field.alias or name for name, field in model.model_fields.items()],
     )
     try:
         made = model.model_validate(config)
@@ -93,11 +94,14 @@ def judge(operator: type, config: dict[str, Any]) -> Judged:
         told = to_jsonable_python(found, fallback=str, inf_nan_mode="strings")
         return judged.model_copy(update={"config_errors": told})
     outputs, accepts, columns = made.outputs(), made.accepts(), made.columns()
+    emits = made.emits()
     return judged.model_copy(
         update={
             "outputs": judged.outputs if outputs is None else outputs,
             "accepts": judged.accepts if accepts is None else accepts,
+            "emits": judged.emits if emits is None else emits,
             "statements": made.statements(),
+            "program": made.program(),
             "columns": None if columns is None else tuple(map(tuple, columns)),
         }
     )

@@ -28,9 +28,11 @@ OPERATORS: dict[str, str] = {
     "log_decode": "trace_platform.operators.decode.log_decode.LogDecode",
     "no_op": "trace_platform.operators.no_op.NoOp",
     "parquet_compact": "trace_platform.operators.ingest.parquet_compact.ParquetCompact",
+    "python_transform": "trace_platform.operators.transform.python_transform.PythonTransform",
     "query_export": "trace_platform.operators.query_export.QueryExport",
     "range_splitter": "trace_platform.operators.ingest.range_splitter.RangeSplitter",
     "rpc_integrity_check": "trace_platform.operators.checks.rpc_integrity_check.RpcIntegrityCheck",
+    "sql_transform": "trace_platform.operators.transform.sql_transform.SqlTransform",
     "ticker": "trace_platform.operators.ticker.Ticker",
 }
 

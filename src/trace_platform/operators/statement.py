@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trace_platform.operators.accepts import Updates
 
@@ -27,3 +27,31 @@ class Statement:
     words: tuple[Word, ...] = ()
     # The output whose rows its answer is; None: of none.
     output: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SparkStep:
+    """A named statement of Spark SQL in a config; later ones read it by its name."""
+
+    field: tuple[str | int, ...]
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class SparkProgram:
+    steps: tuple[SparkStep, ...]
+    # Parameters that it may name.
+    words: tuple[str, ...] = ()
+    # By the job's outputs: the step whose rows they are. One that is not named has the rows of the
+    # step of its own name, or, where it is the only output, of the last.
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    def step_of(self, output: str, outputs: int) -> str | None:
+        """None: it has none."""
+        names = [step.name for step in self.steps]
+        if output in self.outputs:
+            return self.outputs[output]
+        if output in names:
+            return output
+        return names[-1] if outputs == 1 and not self.outputs else None

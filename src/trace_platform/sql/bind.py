@@ -106,7 +106,7 @@ def _known(
     found: dict[str, Sequence[Column]] = {}
     for each in references:
         columns = question.relations[each.name].columns
-        if not columns:
+        if not columns or not all(column.type for column in columns):
             return None
         found[each.view] = columns
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from trace_platform.confinement import confine
 from trace_platform.sql.checks import (
@@ -21,6 +22,9 @@ from trace_platform.sql.checks import (
     decode_question,
     encode,
 )
+
+if TYPE_CHECKING:
+    from trace_platform.sql.bind import Binder
 
 # Deep enough for the deepest tree that DuckDB's parser accepts.
 _RECURSION_LIMIT = 6_000
@@ -47,11 +51,20 @@ def main() -> None:
     for line in questions:
         confine.limit_cpu(CPU_S)
         try:
-            answer = binder.answer(decode_question(line))
+            answer = _answer(binder, decode_question(line))
         except (MemoryError, RecursionError):
             answer = Answer(problems=[Problem(said="the statement is too large to be checked")])
         answers.write(encode(answer) + b"\n")
         answers.flush()
+
+
+def _answer(binder: Binder, question: Question) -> Answer:
+    if question.program is None:
+        return binder.answer(question)
+    # It is read by another parser, which most processes never need.
+    from trace_platform.sql.spark.bind import bind
+
+    return bind(question.program, question.relations)
 
 
 if __name__ == "__main__":

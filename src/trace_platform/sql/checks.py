@@ -23,10 +23,27 @@ class Readable(msgspec.Struct, frozen=True, kw_only=True):
     refused: str | None = None
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class Step(msgspec.Struct, frozen=True):
+    """A named statement of Spark SQL; later ones read it by its name."""
+
+    name: str
     sql: str
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    """Statements of Spark SQL, in their order, and the words that stand for parameters in them."""
+
+    steps: list[Step]
+    words: list[str] = []
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """About a statement for queries, or about a program for Spark."""
+
+    sql: str = ""
     # By name. Several may stand for the same.
     relations: dict[str, Readable]
+    program: Program | None = None
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +59,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[Problem] = []
     # Of the statement's rows, as files of them say it. None: that cannot be told.
     columns: list[Column] | None = None
+    # Of a program: of each step, in their order.
+    steps: list[Answer] = []
 
 
 encode = msgspec.json.Encoder().encode

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Column(msgspec.Struct, frozen=True):
-    """Name and type as DuckDB says them."""
+    """Name and type as DuckDB says them; a type that nobody can tell before it runs is empty."""
 
     name: str
     type: str

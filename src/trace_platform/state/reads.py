@@ -23,7 +23,7 @@ Place = tuple[UUID, Given]
 Leaving = tuple[UUID, int, Given]
 
 # At which position an input changed, and up to which it is read; whether rows gave way to it.
-_OWN_FACTS = ("changed_at", "read_at", "replaces", "tick")
+_OWN_FACTS = ("changed_at", "read_at", "replaces", "tick", "widened")
 # Partitions that leave a table with one task: a token lists their files.
 _LEAVE = 10
 
@@ -150,6 +150,37 @@ def _scope(woken: Sequence[Given]) -> Given:
     return scope
 
 
+async def name_inputs(tx: Tx, tasks: Sequence[DefinedTask], inputs: Sequence[list[Given]]) -> None:
+    """In place: what a transform calls each input. The name under which it is published, and those
+    that its job's definition has for it."""
+    given = [each["dataset_uuid"] for every in inputs for each in every]
+    published = {
+        str(row["uuid"]): row["name"]
+        for row in await _sql.published_names(tx, uuids=[UUID(uuid) for uuid in set(given)])
+    }
+    edges = {
+        row["id"]: row["edges"]
+        for row in await _sql.edges_of_jobs(tx, job_ids=list({task.job_id for task in tasks}))
+    }
+    for task, every in zip(tasks, inputs, strict=True):
+        for each in every:
+            edge = edges[task.job_id][each["input_index"]]["from"]
+            told = [edge.get("dataset"), edge.get("output"), edge.get("job")]
+            names = [published.get(each["dataset_uuid"]), *told]
+            each["names"] = list(dict.fromkeys(n for n in names if isinstance(n, str)))
+    await _tell_columns(tx, [each for every in inputs for each in every])
+
+
+async def _tell_columns(tx: Tx, inputs: Sequence[Given]) -> None:
+    """In place: of what has no files in its scope, where its columns are to be found."""
+    bare = [each for each in inputs if not each.get("files") and not each.get("table")]
+    versions = {UUID(each["dataset_version"]) for each in bare}
+    rows = await _sql.a_file_of(tx, versions=list(versions)) if versions else []
+    found = {str(row["version"]): row["uri"] for row in rows}
+    for each in bare:
+        each["columns_of"] = found.get(each["dataset_version"])
+
+
 def as_told(given: Given) -> Given:
     """An input as whoever runs the task sees it: without what the commit is measured by."""
     return cast(Given, {k: v for k, v in given.items() if k not in _OWN_FACTS})
@@ -161,7 +192,7 @@ async def with_files(tx: Tx, tasks: Sequence[DefinedTask]) -> list[list[Given]]:
     inputs = [[as_told(given) for given in task.inputs] for task in tasks]
     every = [given for each in inputs for given in each]
     tables = await _tables(tx, every)
-    plain = [g for g in every if g.get("trigger", True) and g["dataset_version"] not in tables]
+    plain = [g for g in every if not _is_read(g) and g["dataset_version"] not in tables]
     for given, files in zip(plain, await datasets.files_of_inputs(tx, plain), strict=True):
         given["files"] = files
     places: list[Place] = []
@@ -173,13 +204,18 @@ async def with_files(tx: Tx, tasks: Sequence[DefinedTask]) -> list[list[Given]]:
                 if (cold := await _cold(tx, task, given, table)) is not None:
                     places.append((cold, given))
                 leaving += _may_trim(given, table)
-            elif not given.get("trigger", True):
+            elif _is_read(given):
                 places.append((UUID(given["dataset_version"]), given))
     for (_, given), files in zip(places, await _files(tx, places), strict=True):
         given["files"] = files
     for (_, _, given), files in zip(leaving, await _leaving(tx, leaving), strict=True):
         given["files"] = files + given["files"]
     return inputs
+
+
+def _is_read(given: Given) -> bool:
+    """Whether all that there is in its scope is read, and not only what woke the task."""
+    return not given.get("trigger", True) or "whole" in given
 
 
 async def _tables(tx: Tx, inputs: Sequence[Given]) -> dict[str, TableInput]:

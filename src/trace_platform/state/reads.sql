@@ -22,6 +22,23 @@ UPDATE tasks t SET inputs = g.inputs, knows = g.knows
 SELECT generation_id, input_index, dataset_uuid, dataset_version, filter FROM reads
  WHERE generation_id = ANY(:generation_ids) ORDER BY generation_id, input_index;
 
+-- name: published_names
+-- Of these datasets those that have a name.
+SELECT uuid, name FROM datasets WHERE uuid = ANY(:uuids) AND name IS NOT NULL;
+
+-- name: a_file_of
+-- Of each of these generations of datasets a file that is current, whichever: it has its columns.
+SELECT v.version, p.location || (p.files->0->>'name') AS uri
+  FROM unnest(:versions::uuid[]) AS v (version)
+ CROSS JOIN LATERAL (
+    SELECT location, files FROM partition_versions
+     WHERE dataset_version = v.version AND superseded_at IS NULL AND jsonb_array_length(files) > 0
+     ORDER BY id DESC LIMIT 1) p;
+
+-- name: edges_of_jobs
+-- What each job's definition says of its inputs, in their order.
+SELECT id, definition->'inputs' AS edges FROM jobs WHERE id = ANY(:job_ids);
+
 -- name: tables
 -- Of these generations of datasets those that are tables, and where the part of them lies that has
 -- left the table: another dataset of the same DAG.

@@ -125,6 +125,19 @@ class TaskInput(DatasetEvent):
         description="Whether the input woke the task. False: it is only read, in the range "
         "of what woke the task.",
     )
+    whole: bool = Field(
+        default=False,
+        description="Whether all of the dataset is there to be read, whatever of it woke the task.",
+    )
+    columns_of: str | None = Field(
+        default=None,
+        description="URI of a file of another part of the dataset, which has its columns, where a "
+        "transform has no files to read in its own part.",
+    )
+    names: list[str] = Field(
+        default=[],
+        description="What a transform may call the input besides `input_0`.",
+    )
 
 
 class TaskOutput(Strict):

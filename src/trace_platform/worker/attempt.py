@@ -274,7 +274,7 @@ class Attempt:
 
     def _run_operator(self) -> Result:
         task = self.claimed.task
-        kind, py_file = self._resources.operator(task.operator)
+        kind, py_file = self._resources.operator(task.operator, task.config)
         operator = kind()
         try:
             config = config_model(kind).model_validate(task.config)

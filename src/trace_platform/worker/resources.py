@@ -3,13 +3,14 @@ service, the warm SparkSession."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from trace_platform.data.database import DataDatabase
 from trace_platform.domain.errors import InvalidConfig
-from trace_platform.domain.own_code import parse
+from trace_platform.domain.own_code import FUNCTIONS, code_of
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.query_endpoint import QueryEndpoint
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
@@ -17,6 +18,7 @@ from trace_platform.operators import registry
 from trace_platform.operators.contract import Operator
 from trace_platform.operators.own.load_code import CodeLoader
 from trace_platform.operators.spark.session import SparkRuntime
+from trace_platform.operators.transform.python_transform import calling
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,15 @@ class Resources:
     # By an attempt's capability token.
     query: Callable[[str], QueryEndpoint] | None = field(default=None)
 
-    def operator(self, name: str) -> tuple[type[Operator], Path | None]:
+    def operator(self, name: str, config: Mapping[str, Any]) -> tuple[type[Operator], Path | None]:
         """The operator's class; of code beside a DAG also what Spark's executors need of it."""
-        ref = parse(name)
+        ref = code_of(name, config)
         if ref is None:
             return registry.load(name), None
         if self.code is None:
             raise InvalidConfig("this worker runs no code that lies beside DAG files")
+        if name == FUNCTIONS:
+            return calling(self.code.load_function(ref)), self.code.zip_of(ref)
         return self.code.load(ref), self.code.zip_of(ref)
 
     def data_database(self) -> DataDatabase:

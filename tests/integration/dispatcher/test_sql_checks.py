@@ -41,6 +41,25 @@ jobs:
         select pool, SQL
           from pools
 """
+SPARK = """
+name: reader
+jobs:
+  - name: count
+    activation: reactive
+    runtime: ecs_platform
+    operator: sql_transform
+    inputs: [{ from: { dataset: pools } }]
+    outputs: [counts]
+    config:
+      mode: map
+      steps:
+        - { name: all_pools, sql: select * from pools }
+        - name: counts
+          sql: |
+            select pool,
+                   fee2 * 2 as twice
+              from all_pools
+"""
 FEES = """
   - name: fees
     activation: reactive
@@ -147,3 +166,13 @@ async def test_an_output_that_stays_is_known_and_one_that_is_built_anew_is_not(
     await plane.deploy(
         own.replace("operator: no_op\n", "operator: no_op\n    config: { emit: true }\n")
     )
+
+
+async def test_spark_sql_is_held_against_the_columns_that_another_dag_wrote(
+    plane: ControlPlane,
+) -> None:
+    await made(plane)
+    assert (await said(plane, SPARK)).splitlines()[1:] == [
+        "dag.yaml:17:20: jobs[0].config.steps[1].sql: there is no column 'fee2'; did you mean fee?"
+    ]
+    await plane.deploy(SPARK.replace("fee2", "fee"))

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from trace_platform.dag.event_operators import registry as in_process
 from trace_platform.dag.model.dag import Job
 from trace_platform.domain.errors import InvalidConfig
-from trace_platform.domain.own_code import Code, parse
+from trace_platform.domain.own_code import Code, code_of, parse
 from trace_platform.domain.runtimes import Runtime, Runtimes
 from trace_platform.operators import registry
 from trace_platform.operators.facts import Judged, judge
-from trace_platform.operators.own.inspect import Asked, asked_of, inspect_operators
+from trace_platform.operators.own.inspect import (
+    Asked,
+    asked_of,
+    asked_of_function,
+    inspect_operators,
+)
 
 # The runtime whose workers are Trace's own.
 _OURS = "ecs_platform"
@@ -37,7 +42,10 @@ class CheckedOperators:
         for (job, _), answer in zip(strange, answers, strict=True):
             if answer.judged is not None:
                 self._judged[id(job)] = answer.judged
+            elif answer.problem is None and id(job) in self._judged:
+                continue  # the function of an operator that is Trace's own
             else:
+                self._judged.pop(id(job), None)
                 self._problems[id(job)] = answer.problem or "it cannot be used"
 
     def of(self, job: Job) -> Judged | None:
@@ -60,7 +68,11 @@ class CheckedOperators:
         if runtime.kind == "dispatcher":
             self._judged[id(job)] = judge(in_process.load(job.operator), job.config)
         elif runtime.name == _OURS and job.operator in registry.OPERATORS:
+            function = code_of(job.operator, job.config)
+            if function is not None:
+                _refuse_own_code(runtime, code)
             self._judged[id(job)] = judge(registry.load(job.operator), job.config)
+            return asked_of_function(function, code) if function is not None else None
         elif runtime.name == _OURS:
             if not registry.is_known(job.operator):
                 raise registry.unknown(job.operator)

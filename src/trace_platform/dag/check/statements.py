@@ -16,14 +16,16 @@ from trace_platform.dag.model.dag import (
     ManualSource,
     Publish,
 )
+from trace_platform.dag.model.edge import input_names
 from trace_platform.dag.model.order_jobs import order_jobs
 from trace_platform.dag.model.source import WebhookSource
 from trace_platform.dag.read.dag_yaml import Path
+from trace_platform.domain.alike import meant
 from trace_platform.operators.accepts import ANY, Updates, several
 from trace_platform.operators.facts import Judged
-from trace_platform.operators.statement import Statement, Word
+from trace_platform.operators.statement import SparkProgram, Statement, Word
 from trace_platform.sql.checker import Checker
-from trace_platform.sql.checks import Question, Readable
+from trace_platform.sql.checks import Program, Question, Readable, Step
 from trace_platform.sql.relations import Column
 from trace_platform.wire.delivery import DELIVERY_COLUMNS
 from trace_platform.wire.manifest import ManifestColumn
@@ -66,7 +68,8 @@ def sql_problems(
 
 
 def has_sql(names: Names, operators: CheckedOperators) -> bool:
-    return any(_statements(operators.of(job)) for job in names.jobs.values())
+    judged = [operators.of(job) for job in names.jobs.values()]
+    return any(_statements(each) or (each is not None and each.program) for each in judged)
 
 
 class _Check:
@@ -99,7 +102,46 @@ class _Check:
             ]
             if statement.output is not None:
                 self._outputs[job.name, statement.output] = Readable(columns=answer.columns)
+        if judged is not None and judged.program is not None:
+            problems += self._program(job, judged.program, path)
         return problems
+
+    def _program(self, job: Job, program: SparkProgram, path: Path) -> Iterator[SqlProblem]:
+        """Of Spark SQL; what its steps write is known to those that read it."""
+        asked = Program(
+            steps=[Step(each.name, each.sql) for each in program.steps], words=list(program.words)
+        )
+        answer = self._checker.answer(Question(relations=self._called(job), program=asked))
+        yield from (SqlProblem(path, each.said) for each in answer.problems)
+        for step, found in zip(program.steps, answer.steps, strict=False):
+            for each in found.problems:
+                yield SqlProblem((*path, *step.field), each.said, _within(each.line, each.column))
+        columns = {
+            step.name: a.columns for step, a in zip(program.steps, answer.steps, strict=False)
+        }
+        for index, output in enumerate(job.outputs):
+            name = program.step_of(output, len(job.outputs))
+            if name is None:
+                said = f"no step makes the rows of output '{output}': give a step that name, or say"
+                yield SqlProblem(path, f"{said} outputs: {{ {output}: STEP }}")
+            elif columns.get(name) is not None:
+                self._outputs[job.name, index] = Readable(columns=columns[name])
+        for output in program.outputs.keys() - set(job.outputs):
+            cure = meant(output, job.outputs) or f"it has {', '.join(job.outputs)}"
+            yield SqlProblem(
+                (*path, "outputs", output), f"the job has no output '{output}'; {cure}"
+            )
+
+    def _called(self, job: Job) -> dict[str, Readable]:
+        """By the names that a transform may call it: also those of its job and its output, where
+        they mean one input."""
+        found: dict[str, Readable] = {}
+        more: dict[str, list[Readable]] = {}
+        for edge in job.inputs:
+            for name in input_names(edge.source):
+                more.setdefault(name, []).append(self._readable(edge.source))
+        found |= {name: each[0] for name, each in more.items() if len(each) == 1}
+        return found | self._reads(job)
 
     def _reads(self, job: Job) -> dict[str, Readable]:
         """By the names that a task of the job may read it under."""

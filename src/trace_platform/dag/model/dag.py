@@ -26,7 +26,7 @@ from trace_platform.dag.model.source import (
     WebhookSource,
 )
 from trace_platform.domain.digest import digest
-from trace_platform.domain.own_code import Code, parse
+from trace_platform.domain.own_code import FUNCTIONS, Code, CodeRef, code_of
 from trace_platform.domain.runtimes import Runtime, Runtimes
 
 __all__ = [
@@ -112,9 +112,7 @@ class Dag(DagModel):
     def with_code(self, code: Code) -> Dag:
         """With the digest of what each job's code is now: another content is another operator."""
         jobs = [
-            job.model_copy(update={"operator": str(code.pinned(ref))})
-            if job.operator and (ref := parse(job.operator))
-            else job
+            _pinned(job, code, ref) if (ref := code_of(job.operator, job.config)) else job
             for job in self.jobs
         ]
         return self.model_copy(update={"jobs": jobs})
@@ -154,6 +152,13 @@ class Dag(DagModel):
             if own[field] is None:
                 own[field] = value
         return own
+
+
+def _pinned(job: Job, code: Code, ref: CodeRef) -> Job:
+    now = str(code.pinned(ref))
+    if job.operator == FUNCTIONS:
+        return job.model_copy(update={"config": job.config | {"function": now}})
+    return job.model_copy(update={"operator": now})
 
 
 def _fewer_at_once(job: Job, runtime: Runtime) -> dict[str, Scaling]:

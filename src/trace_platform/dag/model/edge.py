@@ -49,6 +49,14 @@ class DatasetRef(DagModel):
     )
 
 
+def input_names(source: JobOutputRef | DatasetRef) -> list[str]:
+    """What a transform may call it, from the file alone: the dataset, or the output and its job."""
+    if isinstance(source, DatasetRef):
+        return [source.dataset]
+    named = [source.output] if isinstance(source.output, str) else []
+    return list(dict.fromkeys([*named, source.job]))
+
+
 def ref_model(value: Any) -> type[BaseModel]:
     return DatasetRef if isinstance(value, dict) and "dataset" in value else JobOutputRef
 

@@ -12,6 +12,10 @@ from typing import Any
 
 from trace_platform.dag.model.dag import Dag, InputEdge, Job, JobOutputRef
 from trace_platform.domain.digest import digest
+from trace_platform.domain.sql_words import words
+
+# Of the statements in its config the words count.
+SPARK_SQL = "sql_transform"
 
 # How and when a job runs, what people call it: none of it changes what it makes. Inputs are in the
 # fingerprint by who makes them and how, outputs by how many there are.
@@ -68,6 +72,8 @@ def meaning(definition: Mapping[str, Any]) -> dict[str, Any]:
         decides = {}
     elif is_source and definition.get("source") is not None:
         decides["source"] = definition["source"]
+    if definition.get("operator") == SPARK_SQL:
+        decides["config"] = _without_layout(decides["config"])
     return decides | {
         "outputs": len(definition["outputs"]),
         "activation": definition["activation"],
@@ -75,6 +81,19 @@ def meaning(definition: Mapping[str, Any]) -> dict[str, Any]:
         if is_source
         else definition.get("execution_strategy") or "PerUpdate",
     }
+
+
+def _without_layout(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Statements by their words: blanks and comments between them make nothing else."""
+    found = dict(config)
+    if isinstance(found.get("sql"), str):
+        found["sql"] = words(found["sql"])
+    if isinstance(found.get("steps"), list):
+        found["steps"] = [
+            {**step, "sql": words(step["sql"])} if isinstance(step.get("sql"), str) else step
+            for step in found["steps"]
+        ]
+    return found
 
 
 def _input(edge: InputEdge, of: Any, jobs: dict[str, Job]) -> list[Any]:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from trace_platform.dispatcher.freshness.fit_keys import fit_keys
 from trace_platform.dispatcher.freshness.fit_ranges import fit_ranges
+from trace_platform.dispatcher.freshness.fit_transforms import fit_transforms, read_around
 from trace_platform.domain.freshness import REDONE, Given, Read, StoredRead
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import appends, reads
@@ -28,9 +29,10 @@ async def pin_inputs(tx: Tx, claimed: Sequence[ClaimedTask]) -> list[ClaimedTask
     wakes = await reads.wakes(tx, list({task.generation_id for task in claimed}))
     pinned = [_follow_versions(task, wakes[task.generation_id]) for task in claimed]
     pinned = await _name_ticks(tx, pinned)
+    pinned = await fit_transforms(tx, pinned, wakes)
     pinned = await fit_ranges(tx, pinned, wakes)
     pinned = await fit_keys(tx, pinned, wakes)
-    pinned = await reads.add(tx, pinned)
+    pinned = read_around(await reads.add(tx, pinned), wakes)
     pinned = await _add_positions(tx, pinned)
     pinned = await _add_knows(tx, pinned, wakes)
     changed = [task for task, was in zip(pinned, claimed, strict=True) if task != was]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from trace_platform.domain.freshness import Given
 from trace_platform.domain.prefix import attempt_prefix, log_uri
 from trace_platform.drivers.postgres.queries import Tx
+from trace_platform.operators.transform.mode import TRANSFORMS
 from trace_platform.state import appends, reads
 from trace_platform.state.task_rows import DefinedTask, Pinned, TaskRow
 from trace_platform.wire.task import TaskPayload
@@ -14,8 +15,16 @@ from trace_platform.wire.task import TaskPayload
 
 async def task_payloads(tx: Tx, tasks: Sequence[DefinedTask], bucket: str) -> list[TaskPayload]:
     inputs = await reads.with_files(tx, tasks)
+    await _name_inputs(tx, tasks, inputs)
     outputs = await appends.with_files(tx, tasks)
     return [_payload(*each, bucket) for each in zip(tasks, inputs, outputs, strict=True)]
+
+
+async def _name_inputs(tx: Tx, tasks: Sequence[DefinedTask], inputs: Sequence[list[Given]]) -> None:
+    """Of transforms, whose statements read inputs by name."""
+    named = [n for n, task in enumerate(tasks) if task.operator in TRANSFORMS]
+    if named:
+        await reads.name_inputs(tx, [tasks[n] for n in named], [inputs[n] for n in named])
 
 
 def output_prefix(bucket: str, task: TaskRow, pinned: Pinned) -> str:

@@ -111,8 +111,8 @@ def _places(given: TaskInput) -> set[str]:
 
 
 def _reads_all(given: TaskInput) -> bool:
-    """All of a dataset that woke nobody: its files would not fit a token, its place does."""
-    return not given.trigger and given.start is None
+    """All of a dataset: its files would not fit a token, its place does."""
+    return given.whole or (not given.trigger and given.start is None)
 
 
 def _folder(uri: str) -> str:

@@ -27,7 +27,7 @@ from trace_platform.dispatcher.versions.refuse_unfit_schema import refuse_unfit_
 from trace_platform.dispatcher.versions.refuse_unknown_pii import refuse_unknown_pii
 from trace_platform.domain.attempts import WITHOUT_END
 from trace_platform.domain.errors import DatasetInUse, DeployInProgress, StalePlan
-from trace_platform.domain.own_code import Code, canonical, parse
+from trace_platform.domain.own_code import Code, canonical, code_of
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Tx
@@ -74,7 +74,7 @@ async def deploy_dag(
 async def _keep_code(tx: Tx, dag: Dag, code: Code) -> None:
     """What workers will ask for, by the digests that the DAG's jobs name."""
     for job in dag.jobs:
-        ref = parse(job.operator) if job.operator else None
+        ref = code_of(job.operator, job.config)
         if ref is not None and ref.digest is not None:
             await operator_code.keep(tx, ref.digest, canonical(code.of(ref)))
 

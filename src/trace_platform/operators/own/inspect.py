@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from trace_platform.domain.own_code import Code, parse
+from trace_platform.domain.own_code import Code, CodeRef, parse
 from trace_platform.operators.facts import Judged, OperatorFacts
 
 TIMEOUT_S = 30.0
@@ -32,6 +32,8 @@ class Asked(BaseModel):
     config: dict[str, Any] | None = None
     # Of a file beside a DAG: it, and what it imports.
     files: dict[str, str] = {}
+    # It names a function, which needs nothing but to be there.
+    is_function: bool = False
 
 
 class Answer(BaseModel):
@@ -71,6 +73,11 @@ def asked_of(operator: str, config: dict[str, Any] | None, code: Code) -> Asked:
     """Raise InvalidConfig when the operator's file, or one that it imports, is not there."""
     ref = parse(operator)
     return Asked(operator=operator, config=config, files=code.of(ref) if ref else {})
+
+
+def asked_of_function(ref: CodeRef, code: Code) -> Asked:
+    """As `asked_of`; of what `python_transform` calls."""
+    return Asked(operator=str(ref), files=code.of(ref), is_function=True)
 
 
 def _named(asked: Asked) -> str:

@@ -15,7 +15,7 @@ from trace_platform.operators import registry
 from trace_platform.operators.facts import facts_of, judge, refuse_half_made
 from trace_platform.operators.own.inspect import TIMEOUT_S, Answer, Answers, Asked, Questions
 from trace_platform.operators.own.installed import installed, origin_of
-from trace_platform.operators.own.load_code import load_class, package_of, zipped
+from trace_platform.operators.own.load_code import load_class, load_function, package_of, zipped
 
 # It imports, and computes nothing.
 _MEMORY_BYTES = 4 << 30
@@ -60,6 +60,9 @@ def _answer(asked: Asked, folder: Path) -> Answer:
 
 def _look(asked: Asked, folder: Path) -> Answer:
     ref = parse(asked.operator)
+    if ref is not None and asked.is_function:
+        load_function(_package(asked.files, folder), ref)
+        return Answer()
     if ref is not None:
         operator, name, origin = _of_file(ref, asked.files, folder), ref.written, ref.file
     else:
@@ -72,12 +75,16 @@ def _look(asked: Asked, folder: Path) -> Answer:
 
 
 def _of_file(ref: CodeRef, files: dict[str, str], folder: Path) -> type:
+    return load_class(_package(files, folder), ref)
+
+
+def _package(files: dict[str, str], folder: Path) -> str:
     digest = digest_of(files)
     path = folder / f"{package_of(digest)}.zip"
     if not path.exists():
         path.write_bytes(zipped(digest, files))
         sys.path.append(str(path))
-    return load_class(package_of(digest), ref)
+    return package_of(digest)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import inspect
 import io
 import json
 import os
 import sys
 import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.own_code import CodeRef
@@ -44,6 +47,12 @@ class CodeLoader:
 
     def load(self, ref: CodeRef) -> type[Operator]:
         """Raise InvalidConfig when it cannot be imported, or has no such class."""
+        with self._ready(ref):
+            return load_class(package_of(ref.digest or ""), ref)
+
+    @contextmanager
+    def _ready(self, ref: CodeRef) -> Iterator[None]:
+        """Its content is here. Code that is slow to import keeps none waiting but its own."""
         if not self._allowed:
             raise InvalidConfig(
                 "code beside DAG files is switched off here",
@@ -52,11 +61,15 @@ class CodeLoader:
         assert ref.digest is not None, "a deployed job names the content"
         with self._lock:
             own = self._locks.setdefault(ref.digest, threading.Lock())
-        # Code that is slow to import keeps none waiting but its own.
         with own:
             if ref.digest not in self._zips:
                 self._zips[ref.digest] = self._unpack(ref.digest)
-            return load_class(package_of(ref.digest), ref)
+            yield
+
+    def load_function(self, ref: CodeRef) -> Callable[..., Any]:
+        """The same, of a function."""
+        with self._ready(ref):
+            return load_function(package_of(ref.digest or ""), ref)
 
     def zip_of(self, ref: CodeRef) -> Path:
         """What executors need. It has to be loaded here."""
@@ -89,12 +102,28 @@ def zipped(digest: str, files: dict[str, str]) -> bytes:
     return target.getvalue()
 
 
-def load_class(package: str, ref: CodeRef) -> type[Operator]:
+def load_function(package: str, ref: CodeRef) -> Callable[..., Any]:
+    found = getattr(_module(package, ref), ref.attribute, None)
+    if not callable(found) or isinstance(found, type):
+        raise InvalidConfig(f"{ref.file} has no function {ref.attribute}")
+    taken = list(inspect.signature(found).parameters.values())
+    if len([each for each in taken if each.default is each.empty]) != 2:
+        raise InvalidConfig(
+            f"{ref.file}: {ref.attribute} is to take two things, inputs and ctx",
+            hint=f"write def {ref.attribute}(inputs, ctx), which returns a DataFrame or several",
+        )
+    return cast("Callable[..., Any]", found)
+
+
+def _module(package: str, ref: CodeRef) -> ModuleType:
     try:
-        module = importlib.import_module(f"{package}.{ref.module}")
+        return importlib.import_module(f"{package}.{ref.module}")
     except Exception as error:
         raise cannot_import(ref.file, error) from error
-    found = getattr(module, ref.attribute, None)
+
+
+def load_class(package: str, ref: CodeRef) -> type[Operator]:
+    found = getattr(_module(package, ref), ref.attribute, None)
     if not isinstance(found, type):
         raise InvalidConfig(f"{ref.file} has no class {ref.attribute}")
     return cast("type[Operator]", found)

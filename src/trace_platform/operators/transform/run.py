@@ -1,0 +1,131 @@
+"""One task of a transform: what it is about, its inputs as frames, its outputs as partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trace_platform.domain.block_range import BlockRange
+from trace_platform.domain.errors import RangeNotReady
+from trace_platform.domain.file_ranges import named_range
+from trace_platform.operators import frames, scope
+from trace_platform.operators.contract import Result, TaskContext
+from trace_platform.operators.frames import Frames
+from trace_platform.operators.io.parquet_input import BLOCK, footers, rows, within
+from trace_platform.operators.transform.mode import WHOLE, TransformConfig
+from trace_platform.operators.transform.private_session import private_session
+from trace_platform.wire.task import OutputCommit, TaskInput
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What one attempt reads."""
+
+    task: TaskContext
+    spark: SparkSession
+    data: Frames
+    # Which input each name means.
+    names: Mapping[str, int]
+    # The blocks that the task is about; None: everything.
+    blocks: BlockRange | None
+
+    def read(self, index: int) -> DataFrame:
+        """The rows of an input that the task is to see. Raise RangeNotReady when nothing was ever
+        committed to it: nobody knows its columns."""
+        given = scope.inputs(self.task, index)
+        if given[0].table and self.blocks is None:
+            return self.data.read(index, blocks=self._all_of_table(index, given))
+        if given[0].table or any(each.files for each in given):
+            return self.data.read(index)
+        file = next((each.columns_of for each in given if each.columns_of), None)
+        if file is None:
+            raise _holds_nothing(index)
+        found = footers([file], self.task.store, f"input {index}")
+        return rows(found, (), self.spark, self.task.store, f"input {index}").limit(0)
+
+    def _all_of_table(self, index: int, given: Sequence[TaskInput]) -> BlockRange:
+        """What the table holds, and what has left it for files."""
+        extent = self.data.extent(index)
+        if extent.first_block is None or extent.last_block is None:
+            raise _holds_nothing(index)
+        files = [held for each in given for uri in each.files if (held := named_range(uri))]
+        first = min([extent.first_block, *(held.start for held in files)])
+        return BlockRange(first, extent.last_block)
+
+
+def _holds_nothing(index: int) -> RangeNotReady:
+    return RangeNotReady(
+        f"input {index} holds nothing yet",
+        hint="another attempt reads it once something was committed to it",
+    )
+
+
+# The rows of each output, by its name.
+Make = Callable[[Reads], Mapping[str, "DataFrame"]]
+# Around the writing: says what went wrong with the rows.
+Named = Callable[[], AbstractContextManager[None]]
+
+
+def run(
+    task: TaskContext, config: TransformConfig, make: Make, named: Named = nullcontext
+) -> Result:
+    blocks: BlockRange | None = None
+    if config.mode != "full":
+        ranges = scope.merged_ranges(task)
+        if len(ranges) > 1:
+            # What lies between was not asked for: no partition may stand for it.
+            return Result(split=ranges)
+        (blocks,) = ranges
+    with private_session(task) as own, frames.opened(own) as data:
+        made = make(Reads(own, own.spark(), data, names(task), blocks))
+        with named():
+            return Result(
+                outputs=[
+                    _written(own, data, output.output_index, made[output.name], config, blocks)
+                    for output in task.outputs
+                ]
+            )
+
+
+def _written(
+    task: TaskContext,
+    data: Frames,
+    output: int,
+    made: DataFrame,
+    config: TransformConfig,
+    blocks: BlockRange | None,
+) -> OutputCommit:
+    rows = _own_blocks(made, config, blocks)
+    in_order = config.mode == "map" and _keeps_order(task, rows)
+    return data.write(output, rows, blocks or WHOLE, sort_by=() if in_order else None)
+
+
+def _keeps_order(task: TaskContext, frame: DataFrame) -> bool:
+    """Whether rows come as they lie in files, which are sorted: a plan that moves none of them
+    between tasks needs no sort of its own."""
+    if any(given.table for given in task.inputs):
+        return False
+    plan = frame._jdf.queryExecution().executedPlan()
+    return bool(plan.nodeName() != "AdaptiveSparkPlan")
+
+
+def names(task: TaskContext) -> dict[str, int]:
+    """By name. One that two inputs have means neither."""
+    found: dict[str, set[int]] = {}
+    for given in task.inputs:
+        for name in (f"input_{given.input_index}", *given.names):
+            found.setdefault(name.lower(), set()).add(given.input_index)
+    return {name: next(iter(meant)) for name, meant in found.items() if len(meant) == 1}
+
+
+def _own_blocks(frame: DataFrame, config: TransformConfig, blocks: BlockRange | None) -> DataFrame:
+    """Rows of blocks that were read only for what is around them are other partitions'."""
+    if blocks is None or config.window is None or BLOCK not in frame.columns:
+        return frame
+    around = config.window.widest
+    return frame.filter(within([blocks])) if around.before or around.after else frame
