@@ -57,7 +57,7 @@ async def test_an_attempt_that_completes_while_the_cut_over_waits_for_it_stays_c
             " lease_expires_at = NULL WHERE id = %s"
         )
         await completion.execute(ended, (task_id,))
-        cut_over = asyncio.create_task(advance_deploys(pipe.plane.me.state))
+        cut_over = asyncio.create_task(advance_deploys(pipe.plane.dispatcher.state))
         await pipe.plane.blocked(cut_over)
         assert not cut_over.done()
     assert await cut_over == 1
@@ -71,7 +71,7 @@ async def test_an_attempt_that_was_told_to_stop_is_done_again_when_its_version_c
     claimed = await running_while_another_is_built(pipe)
     await pipe.settle()
     assert (await pipe.plane.beat(claimed)).directive == "cancel"
-    await roll_back(pipe.plane.me.state, pipe.plane.me.org_id, "p")
+    await roll_back(pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id, "p")
     said = {"error_code": "task_canceled", "error_message": "canceled on request"}
     await pipe.plane.complete(claimed, status="Canceled", retryable=False, **said)
     await pipe.settle()

@@ -521,7 +521,7 @@ def a_collection_of_garbage_may_be_repeated(client: Client) -> None:
     place = attempt.task.outputs[0].prefix
     client.store.put(f"{place}half.parquet", b"rows")
     ended = CompleteRequest(**fence(attempt), status="Failed", retryable=False)
-    client.dispatcher.run(lambda plane: complete_task(plane.me.completing, ended))
+    client.dispatcher.run(lambda plane: complete_task(plane.dispatcher.completing, ended))
     client.sql("UPDATE leftovers SET ended_at = ended_at - interval '1 day'")
     assert client.lose_and_repeat("/v1/garbage", {})["items"] == []
     assert list(client.store.list(place)) == [], "the first try had it deleted"
@@ -615,7 +615,7 @@ def test_a_request_whose_reply_is_lost_is_done_once(client: Client, path: str) -
 
 
 def test_every_endpoint_that_writes_is_among_them(client: Client) -> None:
-    app = create_app(client.dispatcher.plane.me)
+    app = create_app(client.dispatcher.plane.dispatcher)
     routes = [route for route in app.routes if isinstance(route, APIRoute)]
     writing = {route.path for route in routes if route.methods - {"GET", "HEAD", "OPTIONS"}}
     assert writing == set(CASES)

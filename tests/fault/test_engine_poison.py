@@ -67,7 +67,7 @@ def poisoned(plane: ControlPlane, table: str, row: str, event: str = "UPDATE") -
 async def emit(plane: ControlPlane, cursors: Sequence[int]) -> None:
     events = [{"cursor": cursor} for cursor in cursors]
     request = EmitRequest.model_validate({"dataset": "poison.source", "events": events})
-    await emit_events(plane.me.state, plane.me.org_id, request)
+    await emit_events(plane.dispatcher.state, plane.dispatcher.org_id, request)
 
 
 async def deployed(plane: ControlPlane) -> None:
@@ -98,17 +98,17 @@ async def test_the_reaper_gives_up_all_leases_but_the_poisoned_one(plane: Contro
     attempts = await claimed(plane)
     plane.sql("UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '1 s'")
     with poisoned(plane, "tasks", f"NEW.id = '{attempts[BAD].task.task_id}'"):
-        assert len(await reap_leases(plane.me.state)) == TASKS - 1
+        assert len(await reap_leases(plane.dispatcher.state)) == TASKS - 1
     assert statuses(plane) == all_but_bad("Failed", "Running")
-    assert len(await reap_leases(plane.me.state)) == 1
+    assert len(await reap_leases(plane.dispatcher.state)) == 1
 
 
 async def test_retries_are_queued_all_but_the_poisoned_one(plane: ControlPlane) -> None:
     attempts = await claimed(plane)
     plane.sql("UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '1 s'")
-    await reap_leases(plane.me.state)
+    await reap_leases(plane.dispatcher.state)
     with poisoned(plane, "tasks", f"NEW.id = '{attempts[BAD].task.task_id}'"):
-        await requeue_failed(plane.me.state)
+        await requeue_failed(plane.dispatcher.state)
     assert statuses(plane) == all_but_bad("Queued", "Failed")
 
 
@@ -197,7 +197,8 @@ async def test_one_refused_completion_leaves_the_others_of_its_batch_alone(
     row = f"NEW.id = '{attempts[BAD].task.task_id}'" if why == "poisoned" else "false"
     with poisoned(plane, "tasks", row):
         answers = await complete_tasks(
-            plane.me.completing, [CompleteRequest.model_validate(report) for report in reports]
+            plane.dispatcher.completing,
+            [CompleteRequest.model_validate(report) for report in reports],
         )
     assert isinstance(answers.pop(BAD), TraceError)
     assert answers == [CompleteResponse(status="Completed")] * (TASKS - 1)
@@ -208,13 +209,14 @@ async def test_one_refused_commit_leaves_the_others_of_its_batch_alone(plane: Co
     attempts = await claimed(plane)
     reports = [
         fence_fields(attempt)
-        | {"status": "Completed", "outputs": [stage(plane.me.store, attempt, 0, n, n)]}
+        | {"status": "Completed", "outputs": [stage(plane.dispatcher.store, attempt, 0, n, n)]}
         for n, attempt in enumerate(attempts)
     ]
     row = f"NEW.task_id = '{attempts[BAD].task.task_id}'"
     with poisoned(plane, "partition_versions", row, "INSERT"):
         answers = await complete_tasks(
-            plane.me.completing, [CompleteRequest.model_validate(report) for report in reports]
+            plane.dispatcher.completing,
+            [CompleteRequest.model_validate(report) for report in reports],
         )
     assert isinstance(answers.pop(BAD), TraceError)
     assert answers == [CompleteResponse(status="Completed")] * (TASKS - 1)
@@ -228,7 +230,7 @@ async def test_one_poisoned_lease_costs_the_others_of_its_batch_nothing(
     attempts = await claimed(plane)
     beats = [HeartbeatRequest.model_validate(fence_fields(attempt)) for attempt in attempts]
     with poisoned(plane, "tasks", f"NEW.id = '{attempts[BAD].task.task_id}'"):
-        answers = await heartbeat(plane.me.state, beats)
+        answers = await heartbeat(plane.dispatcher.state, beats)
     assert isinstance(answers.pop(BAD), TraceError)
     assert all(isinstance(answer, HeartbeatResponse) for answer in answers)
 
@@ -238,7 +240,9 @@ async def test_a_task_that_cannot_be_started_is_passed_over_by_claims(
 ) -> None:
     task_ids = await queued(plane)
     with poisoned(plane, "tasks", f"NEW.id = '{task_ids[BAD]}'"):
-        found = await claim_tasks(plane.me.state, plane.me.grants, "ecs_platform", ["w"] * TASKS)
+        found = await claim_tasks(
+            plane.dispatcher.state, plane.dispatcher.grants, "ecs_platform", ["w"] * TASKS
+        )
     assert len(found) == TASKS - 1
 
 
@@ -247,5 +251,7 @@ async def test_a_task_whose_inputs_make_no_sense_is_passed_over_by_claims(
 ) -> None:
     task_ids = await queued(plane)
     plane.sql("UPDATE tasks SET inputs = '[{}]' WHERE id = %s", task_ids[BAD])
-    found = await claim_tasks(plane.me.state, plane.me.grants, "ecs_platform", ["w"] * TASKS)
+    found = await claim_tasks(
+        plane.dispatcher.state, plane.dispatcher.grants, "ecs_platform", ["w"] * TASKS
+    )
     assert len(found) >= TASKS - 1

@@ -59,7 +59,7 @@ async def test_every_task_completes_once_whatever_becomes_of_its_wake_ups(
     for start in range(0, tasks, BATCH):
         events = [{"cursor": cursor} for cursor in range(start, start + BATCH)]
         request = EmitRequest.model_validate({"dataset": "chaos.source", "events": events})
-        await emit_events(plane.me.state, plane.me.org_id, request)
+        await emit_events(plane.dispatcher.state, plane.dispatcher.org_id, request)
 
     began = time.monotonic()
     async with working(plane, state_dsns.queue, CLAIMS[claim]):
@@ -97,7 +97,7 @@ async def announce_the_unheard(plane: ControlPlane, queue: ChaosSender) -> int:
 
     await asyncio.to_thread(wait_for, "an empty queue", empty)
     plane.sql("UPDATE tasks SET announce_again_at = clock_timestamp() WHERE status = 'Queued'")
-    announced = await requeue_failed(plane.me.state, limit=1_000)
+    announced = await requeue_failed(plane.dispatcher.state, limit=1_000)
     while await publish_outbox(plane.publishing(queue)):
         pass
     await queue.deliver_late()
@@ -136,7 +136,7 @@ async def work(
 async def claim_as_many(plane: ControlPlane, worker: str, task_ids: list[UUID]) -> list[Claimed]:
     """As Trace's own worker does: a wake-up says that there is something, not what."""
     names = [worker] * len(task_ids)
-    found = await claim_tasks(plane.me.state, plane.me.grants, RUNTIME, names)
+    found = await claim_tasks(plane.dispatcher.state, plane.dispatcher.grants, RUNTIME, names)
     return [claimed for _, claimed in found]
 
 
@@ -153,5 +153,5 @@ async def complete(plane: ControlPlane, claimed: list[Claimed], chance: random.R
     reports = [CompleteRequest(**fence_fields(each), status="Completed") for each in claimed]
     again = [report for report in reports if chance.random() < 0.3]
     for batch in (reports, again):
-        answers = await complete_tasks(plane.me.completing, batch)
+        answers = await complete_tasks(plane.dispatcher.completing, batch)
         assert answers == [CompleteResponse(status="Completed")] * len(batch)

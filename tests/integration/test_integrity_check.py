@@ -631,7 +631,7 @@ async def test_what_is_found_is_made_anew_and_then_right(
                     result = IntegrityCheck().run(task)
                     found += [(each.start, each.end) for each in result.invalidations]
                     await plane.complete(claimed, invalidations=result.invalidations)
-            await route_invalidations(plane.me.state)
+            await route_invalidations(plane.dispatcher.state)
         assert ran == ["ingest", "check", "ingest", "check"]
         assert found == [(33, 33)]
         (row,) = plane.sql("SELECT processed_at FROM data_invalidations WHERE NOT remade")

@@ -137,7 +137,7 @@ class Flow:
 
     @property
     def store(self) -> Any:
-        return self.instance.dispatcher.plane.me.store
+        return self.instance.dispatcher.plane.dispatcher.store
 
     @property
     def current(self) -> list[dict[str, Any]]:
@@ -153,7 +153,7 @@ class Flow:
 
 async def _emit(plane: ControlPlane, cursor: int) -> None:
     emitted = EmitRequest(dataset="flow.clock", events=[EventScope(cursor=cursor)])
-    await emit_events(plane.me.state, plane.me.org_id, emitted)
+    await emit_events(plane.dispatcher.state, plane.dispatcher.org_id, emitted)
     await plane.settle()
 
 
@@ -242,7 +242,7 @@ def test_a_scheduled_answer_that_is_said_to_be_wrong_is_made_once_more(flow: Flo
     (before,) = flow.current
     flow.blocks((10, 19))
     flow.run(lambda plane: say(plane, "report", "all"))
-    flow.run(lambda plane: route_invalidations(plane.me.state))
+    flow.run(lambda plane: route_invalidations(plane.dispatcher.state))
     assert flow.report() == [("Completed", None)]
     assert flow.answer() == [[20, 19, 100]]
     assert flow.current != [before]
@@ -272,6 +272,8 @@ def test_files_that_ranges_of_a_task_have_in_common_are_read_once(flow: Flow) ->
 async def _announce_again(plane: ControlPlane, *ranges: tuple[int, int]) -> None:
     events = [EventScope(partition_key=f"{a}-{b}", start=a, end=b) for a, b in ranges]
     await emit_events(
-        plane.me.state, plane.me.org_id, EmitRequest(dataset="flow.ingest", events=events)
+        plane.dispatcher.state,
+        plane.dispatcher.org_id,
+        EmitRequest(dataset="flow.ingest", events=events),
     )
     await plane.settle()

@@ -110,10 +110,12 @@ def test_a_paused_schedule_is_left_alone_and_misses_what_passes(rig: Rig) -> Non
     rig.deploy("held", "latest", 600)
 
     async def pause(plane: Any) -> Any:
-        return await pause_job(plane.me.state, plane.me.org_id, "held", "clock", PauseRequest())
+        return await pause_job(
+            plane.dispatcher.state, plane.dispatcher.org_id, "held", "clock", PauseRequest()
+        )
 
     async def resume(plane: Any) -> Any:
-        return await resume_job(plane.me.state, plane.me.org_id, "held", "clock")
+        return await resume_job(plane.dispatcher.state, plane.dispatcher.org_id, "held", "clock")
 
     rig.dispatcher.run(pause)
     rig.scheduler.turn()

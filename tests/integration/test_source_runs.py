@@ -131,10 +131,12 @@ def test_a_paused_source_emits_nothing_until_it_goes_on(rig: Rig) -> None:
     wait_for("events", lambda: events(rig) >= 2)
 
     async def pause(plane: Any) -> Any:
-        return await pause_job(plane.me.state, plane.me.org_id, "live", "source", PauseRequest())
+        return await pause_job(
+            plane.dispatcher.state, plane.dispatcher.org_id, "live", "source", PauseRequest()
+        )
 
     async def resume(plane: Any) -> Any:
-        return await resume_job(plane.me.state, plane.me.org_id, "live", "source")
+        return await resume_job(plane.dispatcher.state, plane.dispatcher.org_id, "live", "source")
 
     rig.dispatcher.run(pause)
     wait_for("its end", lambda: run_of(rig)["status"] == "Queued")
@@ -252,6 +254,6 @@ def test_a_source_that_was_canceled_stops_and_stays_so(rig: Rig) -> None:
     deploy(rig, dag())
     wait_for("events", lambda: events(rig) >= 2)
     task_id = run_of(rig)["id"]
-    rig.dispatcher.run(lambda p: cancel_task(p.me.state, p.me.org_id, task_id))
+    rig.dispatcher.run(lambda p: cancel_task(p.dispatcher.state, p.dispatcher.org_id, task_id))
     wait_for("its end", lambda: run_of(rig)["status"] == "Canceled")
     assert outcomes(rig) == [("Canceled", "task_canceled")]

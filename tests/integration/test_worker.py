@@ -260,7 +260,7 @@ def test_cancel_reaches_a_running_task(rig: Rig) -> None:
     rig.start()
     assert started.wait(60)
     (row,) = rig.sql("SELECT id FROM tasks")
-    rig.dispatcher.run(lambda p: cancel_task(p.me.state, p.me.org_id, row["id"]))
+    rig.dispatcher.run(lambda p: cancel_task(p.dispatcher.state, p.dispatcher.org_id, row["id"]))
     assert rig.task("Canceled")["error_code"] == "task_canceled"
 
 

@@ -20,8 +20,8 @@ from tests.security.attack_corpus import LOOKING_AROUND
 from tests.support.corpus import corpus
 from trace_platform.domain.errors import InvalidQuery
 from trace_platform.drivers.task_token import GrantedDataset
-from trace_platform.query.child.desk import open_parser
 from trace_platform.query.child.engine import Engine
+from trace_platform.query.child.statement_server import open_parser
 from trace_platform.query.protocol.messages import Limits, Relation, Run, Setup
 from trace_platform.query.service.callers import ALL, Allowance, Caller, User
 from trace_platform.query.service.described import described

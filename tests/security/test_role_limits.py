@@ -95,9 +95,11 @@ async def test_claims_and_routes_go_on_whatever_the_queues_role_tries(
     assert allowed(stolen, [*CLOSED, *LOCKS]) == []
     request: Any = {"dataset": "chain.request", "events": [{"cursor": 7}]}
     async with asyncio.timeout(20):
-        await emit_events(plane.me.state, plane.me.org_id, EmitRequest(**request))
+        await emit_events(plane.dispatcher.state, plane.dispatcher.org_id, EmitRequest(**request))
         assert await publish_outbox(plane.publishing()) > 0
-        claimed = await claim_tasks(plane.me.state, plane.me.grants, "ecs_platform", ["w"])
+        claimed = await claim_tasks(
+            plane.dispatcher.state, plane.dispatcher.grants, "ecs_platform", ["w"]
+        )
     assert len(claimed) == 1
 
 
@@ -120,7 +122,7 @@ async def test_health_notices_a_claim_that_gets_no_turn(
 ) -> None:
     await plane.deploy()
     transport = httpx.ASGITransport(plane.app)
-    token = plane.me.secrets.user_token
+    token = plane.dispatcher.secrets.user_token
     http = httpx.AsyncClient(
         transport=transport,
         base_url="https://dispatcher",
@@ -144,7 +146,7 @@ async def test_health_notices_a_claim_that_gets_no_turn(
 
 
 async def _wait_for_routing(plane: ControlPlane) -> None:
-    async with plane.me.state.transaction() as tx:
+    async with plane.dispatcher.state.transaction() as tx:
         await locks.share_routing(tx)
 
 

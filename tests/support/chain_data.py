@@ -30,7 +30,7 @@ publish:
 async def take(plane: ControlPlane, n: int = 100, *, sources: bool = False) -> list[Claimed]:
     await plane.settle()
     found = await claim_tasks(
-        plane.me.state, plane.me.grants, "ecs_platform", ["w"] * n, sources=sources
+        plane.dispatcher.state, plane.dispatcher.grants, "ecs_platform", ["w"] * n, sources=sources
     )
     return [claimed for _, claimed in found]
 
@@ -61,7 +61,7 @@ async def finish(plane: ControlPlane, claimed: Claimed) -> None:
 
 def outputs(plane: ControlPlane, claimed: Claimed, start: int, end: int) -> list[Any]:
     return [
-        stage(plane.me.store, claimed, n, start, end)  # type: ignore[arg-type]
+        stage(plane.dispatcher.store, claimed, n, start, end)  # type: ignore[arg-type]
         for n in range(len(claimed.task.outputs))
     ]
 
@@ -77,7 +77,7 @@ async def rebuilt(plane: ControlPlane, yaml: str = CHANGED) -> None:
     """Deployed, built and cut over."""
     await plane.deploy(yaml)
     await work(plane)
-    assert await advance_deploys(plane.me.state) == 1
+    assert await advance_deploys(plane.dispatcher.state) == 1
 
 
 def version_of(plane: ControlPlane, name: str) -> UUID:

@@ -92,7 +92,7 @@ SELECT 1 FROM pg_locks l LEFT JOIN pg_database d ON d.oid = l.database
 
 @dataclass
 class ControlPlane:
-    me: Dispatcher
+    dispatcher: Dispatcher
     queue: PgQueueSender
     received: PgQueueReceiver
     owner_dsn: str
@@ -108,7 +108,7 @@ class ControlPlane:
             await data.open()
         async with state.transaction() as tx:
             org_id = await dags.default_org(tx)
-        me = Dispatcher(
+        dispatcher = Dispatcher(
             state=state,
             data=data,
             store=LocalStore(str(folder)),
@@ -125,21 +125,21 @@ class ControlPlane:
             wake=Wake(),
             dead_letters=PgDeadLetters(state),
         )
-        return cls(me, PgQueueSender(state), PgQueueReceiver(dsns.queue), dsns.owner)
+        return cls(dispatcher, PgQueueSender(state), PgQueueReceiver(dsns.queue), dsns.owner)
 
     @property
     def app(self) -> FastAPI:
         """Its HTTP, until it is closed."""
         if self._lent is None:
-            self._lent = lend(self.me)
+            self._lent = lend(self.dispatcher)
         return self._lent.app
 
     async def close(self) -> None:
         if self._lent is not None:
             give_back(self._lent)
         self.received.close()
-        await self.me.data.close()
-        await self.me.state.close()
+        await self.dispatcher.data.close()
+        await self.dispatcher.state.close()
 
     def sql(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
         """What the database says, asked past the code under test."""
@@ -156,11 +156,15 @@ class ControlPlane:
 
     async def deploy(self, yaml: str = DAG, code: Files | None = None) -> None:
         given = Code(code or {})
-        await deploy_dag(self.me.state, self.me.org_id, yaml, "dag.yaml", code=given)
+        await deploy_dag(
+            self.dispatcher.state, self.dispatcher.org_id, yaml, "dag.yaml", code=given
+        )
 
     async def trigger(self, start: int, end: int, dag: str = "chain", job: str = "request") -> int:
         request = TriggerRequest(start=start, end=end)
-        return await trigger_source(self.me.state, self.me.org_id, dag, job, request)
+        return await trigger_source(
+            self.dispatcher.state, self.dispatcher.org_id, dag, job, request
+        )
 
     async def settle(self) -> None:
         """Publish until the outbox is empty."""
@@ -168,11 +172,11 @@ class ControlPlane:
             pass
 
     def publishing(self, queue: Any = None) -> Publishing:
-        return Publishing(self.me.state, queue or self.queue, self.me.runtimes)
+        return Publishing(self.dispatcher.state, queue or self.queue, self.dispatcher.runtimes)
 
     async def beat(self, claimed: Claimed, **fields: Any) -> HeartbeatResponse:
         request = HeartbeatRequest(**(fence_fields(claimed) | fields))
-        (answer,) = await heartbeat(self.me.state, [request])
+        (answer,) = await heartbeat(self.dispatcher.state, [request])
         if isinstance(answer, TraceError):
             raise answer
         return answer
@@ -185,7 +189,7 @@ class ControlPlane:
 
     async def claim(self, task_id: UUID, worker: str = "worker-1") -> Claimed | NotClaimed:
         request = ClaimRequest(task_id=task_id, worker_id=worker)
-        return await claim_task(self.me.state, self.me.grants, request)
+        return await claim_task(self.dispatcher.state, self.dispatcher.grants, request)
 
     async def claimed(self, task_id: UUID, worker: str = "worker-1") -> Claimed:
         answer = await self.claim(task_id, worker)
@@ -194,7 +198,7 @@ class ControlPlane:
 
     async def complete(self, claimed: Claimed, **fields: Any) -> None:
         request = CompleteRequest(**(fence_fields(claimed) | {"status": "Completed"} | fields))
-        await complete_task(self.me.completing, request)
+        await complete_task(self.dispatcher.completing, request)
 
     async def queued_split(self, start: int = 0, end: int = 29, yaml: str = DAG) -> UUID:
         """The one task that a trigger creates, announced."""

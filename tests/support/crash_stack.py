@@ -241,13 +241,13 @@ def collect_all(stack: CrashEngine) -> None:
 
 async def _collect_all(stack: CrashEngine) -> None:
     state, store = Database(stack.dispatcher_dsn), LocalStore(str(stack.objects))
-    me = Collecting(state, store, "trace-data", "trace-scratch", grace_s=0)
+    dispatcher = Collecting(state, store, "trace-data", "trace-scratch", grace_s=0)
     await state.open()
     try:
-        await sweep_attempts(me)
+        await sweep_attempts(dispatcher)
         after: str | None = ""
         while after is not None:
-            after = (await collect_after(me, after)).next
+            after = (await collect_after(dispatcher, after)).next
     finally:
         await state.close()
 

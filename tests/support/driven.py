@@ -27,25 +27,28 @@ class Driven:
     invoker: Invoker
 
     def direct(self, together: int = 100, **limits: Any) -> Direct:
-        me = self.plane.me
+        dispatcher = self.plane.dispatcher
         return Direct(
-            me.state,
-            me.completing,
+            dispatcher.state,
+            dispatcher.completing,
             self.runtimes,
             self.plane.publishing().sent,
-            Calls(Invoking(me.state, me.grants, me.completing, self.invoker), **limits),
-            me.metrics.tasks_started,
+            Calls(
+                Invoking(dispatcher.state, dispatcher.grants, dispatcher.completing, self.invoker),
+                **limits,
+            ),
+            dispatcher.metrics.tasks_started,
             together,
         )
 
     async def deploy(self, yaml: str) -> None:
-        me = self.plane.me
-        await deploy_dag(me.state, me.org_id, yaml, "dag.yaml", self.runtimes)
+        dispatcher = self.plane.dispatcher
+        await deploy_dag(dispatcher.state, dispatcher.org_id, yaml, "dag.yaml", self.runtimes)
 
     async def emit(self, job: str, *events: Any) -> None:
         """Cursors as numbers, partitions as (start, end) or a name."""
         request = EmitRequest(dataset=f"fan.{job}", events=[_scope(each) for each in events])
-        await emit_events(self.plane.me.state, self.plane.me.org_id, request)
+        await emit_events(self.plane.dispatcher.state, self.plane.dispatcher.org_id, request)
 
     async def settle(self, direct: Direct | None = None) -> None:
         """Route, run and call until nothing is left to do."""
@@ -60,7 +63,7 @@ class Driven:
         self.plane.sql(
             "UPDATE tasks SET next_retry_at = clock_timestamp() WHERE next_retry_at IS NOT NULL"
         )
-        await requeue_failed(self.plane.me.state)
+        await requeue_failed(self.plane.dispatcher.state)
 
     async def lose_leases(self) -> int:
         """Let every attempt that runs be reaped and its task be queued again."""
@@ -68,8 +71,8 @@ class Driven:
             "UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '1 s'"
             " WHERE status = 'Running'"
         )
-        reaped = await reap_leases(self.plane.me.state)
-        await requeue_failed(self.plane.me.state)
+        reaped = await reap_leases(self.plane.dispatcher.state)
+        await requeue_failed(self.plane.dispatcher.state)
         return len(reaped)
 
     def events(self, job: str, output: int = 0) -> list[str]:

@@ -37,26 +37,26 @@ class _SecretsNow(_Now):
 class LentApp:
     """An app, and whose it is now: `lend` gives it to a dispatcher, which `give_back` ends."""
 
-    me: Dispatcher
+    dispatcher: Dispatcher
     batches: Batches
 
-    def __init__(self, me: Dispatcher) -> None:
-        self.me = me
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.dispatcher = dispatcher
         # Both are read while routes are made.
-        secrets = _SecretsNow(lambda: self.me.secrets)
-        tokens = _Now(lambda: self.me.grants.tokens)
+        secrets = _SecretsNow(lambda: self.dispatcher.secrets)
+        tokens = _Now(lambda: self.dispatcher.grants.tokens)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(making, "Routes", lambda *_: Routes(secrets, tokens))  # type: ignore[arg-type]
             patch.setattr(making, "Batches", lambda _: _Now(lambda: self.batches))
-            self.app: FastAPI = making.create_app(_Now(lambda: self.me))  # type: ignore[arg-type]
+            self.app: FastAPI = making.create_app(_Now(lambda: self.dispatcher))  # type: ignore[arg-type]
 
 
 _free: list[LentApp] = []
 
 
-def lend(me: Dispatcher) -> LentApp:
-    lent = _free.pop() if _free else LentApp(me)
-    lent.me, lent.batches = me, Batches(me)
+def lend(dispatcher: Dispatcher) -> LentApp:
+    lent = _free.pop() if _free else LentApp(dispatcher)
+    lent.dispatcher, lent.batches = dispatcher, Batches(dispatcher)
     return lent
 
 

@@ -85,19 +85,21 @@ class Pipeline:
     plane: ControlPlane
 
     async def deploy(self, jobs: Jobs, dag: str = "p", **fields: Any) -> DeployResponse:
-        me = self.plane.me
+        dispatcher = self.plane.dispatcher
         text = dag_yaml(jobs, dag, fields.pop("published", None))
-        return await deploy_dag(me.state, me.org_id, text, "dag.yaml", **fields)
+        return await deploy_dag(dispatcher.state, dispatcher.org_id, text, "dag.yaml", **fields)
 
     async def trigger(self, *ranges: tuple[int, int], dag: str = "p") -> None:
         for start, end in ranges:
             await self.plane.trigger(start, end, dag, SOURCE)
 
     async def claim(self, tasks: int = 50) -> list[Claimed]:
-        me = self.plane.me
-        await requeue_failed(me.state)
+        dispatcher = self.plane.dispatcher
+        await requeue_failed(dispatcher.state)
         await self.plane.settle()
-        found = await claim_tasks(me.state, me.grants, "ecs_platform", ["w"] * tasks)
+        found = await claim_tasks(
+            dispatcher.state, dispatcher.grants, "ecs_platform", ["w"] * tasks
+        )
         return [claimed for _, claimed in found]
 
     async def run(self, claimed: Claimed) -> None:
@@ -125,13 +127,13 @@ class Pipeline:
     async def _report(self, request: CompleteRequest) -> None:
         """As a worker does: an attempt that was overtaken says so, and another follows."""
         try:
-            await complete_task(self.plane.me.completing, request)
+            await complete_task(self.plane.dispatcher.completing, request)
         except CommitOvertaken as error:
             fence = request.model_dump(include={"task_id", "attempt", "lease_token"})
             failed = CompleteRequest(
                 **fence, status="Failed", error_code=error.code, error_message=error.message
             )
-            await complete_task(self.plane.me.completing, failed)
+            await complete_task(self.plane.dispatcher.completing, failed)
 
     def context(self, claimed: Claimed) -> TaskContext:
         task = claimed.task
@@ -141,7 +143,7 @@ class Pipeline:
             config=Lineage.Config.model_validate(task.config),
             inputs=tuple(task.inputs),
             outputs=tuple(task.outputs),
-            store=self.plane.me.store,
+            store=self.plane.dispatcher.store,
             spark=_none,
             rpc=RpcEndpoint,
             check=lambda: None,
@@ -159,7 +161,7 @@ class Pipeline:
     async def settle(self) -> list[str]:
         """As `work`, with deploys that cut over meanwhile."""
         ran = await self.work()
-        while await advance_deploys(self.plane.me.state):
+        while await advance_deploys(self.plane.dispatcher.state):
             ran += await self.work()
         return ran
 
@@ -169,7 +171,7 @@ class Pipeline:
         for name, uris in (await published_files(self.plane)).items():
             if not uris:
                 continue
-            contents = [json.loads(self.plane.me.store.get(uri)) for uri in uris]
+            contents = [json.loads(self.plane.dispatcher.store.get(uri)) for uri in uris]
             seen[name] = {(c["range"][0], c["range"][1]): c for c in contents}
         return seen
 
@@ -182,7 +184,7 @@ async def published_files(plane: ControlPlane) -> dict[str, list[str]]:
     """By published name, all at one moment."""
     names = [row["name"] for row in plane.sql("SELECT name FROM datasets WHERE name IS NOT NULL")]
     request = ResolveRequest(datasets=[DatasetRef(name=name) for name in names])
-    found = await resolve_datasets(plane.me.state, plane.me.org_id, request)
+    found = await resolve_datasets(plane.dispatcher.state, plane.dispatcher.org_id, request)
     return {name: each.files for name, each in zip(names, found.datasets, strict=True)}
 
 

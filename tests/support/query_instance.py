@@ -115,13 +115,13 @@ async def _commit(plane: ControlPlane, rows: pa.Table, says_columns: bool) -> No
     claimed = await _due(plane)
     given = claimed.task.inputs[0]
     if says_columns:
-        output = stage_rows(plane.me.store, claimed, rows)
+        output = stage_rows(plane.dispatcher.store, claimed, rows)
     else:
         assert given.start is not None
         assert given.end is not None
         file = io.BytesIO()
         pq.write_table(rows, file)
-        store: Any = plane.me.store
+        store: Any = plane.dispatcher.store
         output = stage(store, claimed, 0, given.start, given.end, file.getvalue())
     await plane.complete(claimed, outputs=[output])
 

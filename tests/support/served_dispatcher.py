@@ -67,7 +67,7 @@ class ServedDispatcher:
         )
         self._server = _Server(config, self._ready)
         async with running_loops(
-            self.plane.me,
+            self.plane.dispatcher,
             self.plane.queue,
             HttpInvoker(),
             Tuning(loop_interval_s=0.05, reap_grace_s=0),

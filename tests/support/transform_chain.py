@@ -68,7 +68,7 @@ class TransformChain:
             assert given.end is not None
             rows = self.staged[job](given.start, given.end)
             await self.plane.complete(
-                claimed, outputs=[stage_rows(self.plane.me.store, claimed, rows)]
+                claimed, outputs=[stage_rows(self.plane.dispatcher.store, claimed, rows)]
             )
             self.ran.append((job, given.partition_key or ""))
             return
@@ -88,7 +88,7 @@ class TransformChain:
                     config=config_model(kind).model_validate(task.config),
                     inputs=tuple(task.inputs),
                     outputs=tuple(task.outputs),
-                    store=self.plane.me.store,
+                    store=self.plane.dispatcher.store,
                     spark=spark,
                     rpc=lambda _: RpcEndpoint(""),
                     check=lambda: None,
@@ -100,7 +100,7 @@ class TransformChain:
         found: list[dict[str, Any]] = []
         for part in self.plane.sql(CURRENT, job, output):
             for file in part["files"]:
-                path = self.plane.me.store.filesystem(part["location"] + file["name"])[1]
+                path = self.plane.dispatcher.store.filesystem(part["location"] + file["name"])[1]
                 found += pq.read_table(path).to_pylist()
         return sorted(found, key=str)
 

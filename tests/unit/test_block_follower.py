@@ -31,7 +31,7 @@ from trace_platform.domain.errors import (
 from trace_platform.operators.evm import fetch
 from trace_platform.operators.evm.schema import TABLES
 from trace_platform.operators.follow import spool
-from trace_platform.operators.follow.alongside import Drained
+from trace_platform.operators.follow.background_work import Drained
 from trace_platform.operators.follow.block_follower import Config, following
 from trace_platform.operators.follow.chain import Chain
 

@@ -22,7 +22,7 @@ from trace_platform.dag.check.check_dag import check_dag
 from trace_platform.dag.event_operators import registry as in_process
 from trace_platform.dag.read.dag_yaml import DagErrors
 from trace_platform.dispatcher.operators import registry as running
-from trace_platform.dispatcher.operators.contract import Woken
+from trace_platform.dispatcher.operators.contract import EventTask
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig, Unavailable
 from trace_platform.domain.runtimes import Runtimes
@@ -255,7 +255,7 @@ def _run(row: str, inputs: tuple[TaskInput, ...], store: Path) -> None:
 
 def _run_in_dispatcher(row: str, inputs: tuple[TaskInput, ...]) -> None:
     operator = running.load(operator_of(row))
-    task = Woken(
+    task = EventTask(
         task_id=uuid4(),
         job_id=uuid4(),
         generation_id=uuid4(),

@@ -12,10 +12,10 @@ import pytest
 
 from tests.support.corpus import corpus
 from trace_platform.domain.errors import InvalidQuery, TraceError
-from trace_platform.query.child.desk import open_parser
 from trace_platform.query.child.engine import Engine
 from trace_platform.query.child.explain import Explained
 from trace_platform.query.child.scan_plan import plan
+from trace_platform.query.child.statement_server import open_parser
 from trace_platform.query.protocol.messages import Limits, Relation, Run, Setup
 from trace_platform.query.service.hot_filters import conditions
 from trace_platform.sql import gate

@@ -76,11 +76,14 @@ class Tuning:
 
 @asynccontextmanager
 async def running_loops(
-    me: Dispatcher, queue: QueueSender, invoker: Invoker, tuning: Tuning
+    dispatcher: Dispatcher, queue: QueueSender, invoker: Invoker, tuning: Tuning
 ) -> AsyncIterator[None]:
     """All of them, until the block ends."""
-    calls = Calls(Invoking(me.state, me.grants, me.completing, invoker), idle=me.wake.set)
-    loops = [asyncio.create_task(loop) for loop in _Loops(me, queue, calls, tuning).all()]
+    calls = Calls(
+        Invoking(dispatcher.state, dispatcher.grants, dispatcher.completing, invoker),
+        idle=dispatcher.wake.set,
+    )
+    loops = [asyncio.create_task(loop) for loop in _Loops(dispatcher, queue, calls, tuning).all()]
     try:
         yield
     finally:
@@ -92,34 +95,38 @@ async def running_loops(
 
 
 class _Loops:
-    def __init__(self, me: Dispatcher, queue: QueueSender, calls: Calls, tuning: Tuning) -> None:
-        self._me = me
+    def __init__(
+        self, dispatcher: Dispatcher, queue: QueueSender, calls: Calls, tuning: Tuning
+    ) -> None:
+        self._dispatcher = dispatcher
         self._tuning = tuning
         self._contact = Contact(tuning.reap_grace_s)
-        self._publishing = Publishing(me.state, queue, me.runtimes, me.wake.set)
+        self._publishing = Publishing(
+            dispatcher.state, queue, dispatcher.runtimes, dispatcher.wake.set
+        )
         self._direct = Direct(
-            me.state,
-            me.completing,
-            me.runtimes,
+            dispatcher.state,
+            dispatcher.completing,
+            dispatcher.runtimes,
             self._publishing.sent,
             calls,
-            me.metrics.tasks_started,
+            dispatcher.metrics.tasks_started,
         )
 
     def all(self) -> list[Coroutine[Any, Any, None]]:
-        me, tuning, every_s = self._me, self._tuning, self._tuning.loop_interval_s
-        state = me.state
-        publish = repeat("publish_outbox", self._publish, every_s, me.wake.subscribe())
+        dispatcher, tuning, every_s = self._dispatcher, self._tuning, self._tuning.loop_interval_s
+        state = dispatcher.state
+        publish = repeat("publish_outbox", self._publish, every_s, dispatcher.wake.subscribe())
         run = self._waking(lambda: run_direct(self._direct))
         return [
             publish,
-            repeat("run_direct", run, every_s, me.wake.subscribe()),
+            repeat("run_direct", run, every_s, dispatcher.wake.subscribe()),
             repeat("reap_leases", self._reap, every_s),
             repeat("requeue_failed", self._requeue, every_s),
             repeat("relieve_pressure", self._relieve, tuning.pressure_interval_s),
             self._repeat("expire_correlations", lambda: expire_correlations(state)),
             self._repeat("advance_deploys", lambda: advance_deploys(state)),
-            self._repeat("watch_sources", lambda: watch_sources(state, me.retry_base_s)),
+            self._repeat("watch_sources", lambda: watch_sources(state, dispatcher.retry_base_s)),
             self._repeat("route_invalidations", lambda: route_invalidations(state)),
             self._repeat("advance_backfills", lambda: advance_backfills(state)),
             repeat("close_invalidations", lambda: close_invalidations(state), CLOSE_EVERY_S),
@@ -148,60 +155,68 @@ class _Loops:
 
     def _wake(self, found: int) -> int:
         if found:
-            self._me.wake.set()
+            self._dispatcher.wake.set()
         return found
 
     async def _publish(self) -> int:
         return await publish_outbox(self._publishing)
 
     async def _reap(self) -> int:
-        if not await self._contact.is_steady(self._me.state):
+        if not await self._contact.is_steady(self._dispatcher.state):
             return 0
-        reaped = await self._contact.keeping(reap_leases(self._me.state))
+        reaped = await self._contact.keeping(reap_leases(self._dispatcher.state))
         for attempt in reaped:
             log.warning(
                 "lease_expired", **{name: str(value) for name, value in asdict(attempt).items()}
             )
-        self._me.metrics.leases_expired(len(reaped))
+        self._dispatcher.metrics.leases_expired(len(reaped))
         return self._wake(len(reaped))
 
     async def _requeue(self) -> int:
-        queued = await requeue_failed(self._me.state)
-        self._me.metrics.tasks_retried(sum(task.retried for task in queued))
+        queued = await requeue_failed(self._dispatcher.state)
+        self._dispatcher.metrics.tasks_retried(sum(task.retried for task in queued))
         return self._wake(len(queued))
 
     async def _relieve(self) -> int:
-        changed = self._wake(await relieve_pressure(self._me.state))
+        changed = self._wake(await relieve_pressure(self._dispatcher.state))
         # A queue that empties makes room task by task: again at once only when it is worth it.
         return changed if changed >= 100 else 0
 
     async def _prune(self) -> int:
-        me = self._me
-        return await prune(me.state, me.data, me.dead_letters, self._tuning.keep)
+        dispatcher = self._dispatcher
+        return await prune(
+            dispatcher.state, dispatcher.data, dispatcher.dead_letters, self._tuning.keep
+        )
 
     async def _finish_purges(self) -> int:
-        me = self._me
-        return await finish_purges(me.state, me.data, me.store, me.grants.bucket)
+        dispatcher = self._dispatcher
+        return await finish_purges(
+            dispatcher.state, dispatcher.data, dispatcher.store, dispatcher.grants.bucket
+        )
 
     async def _collect(self) -> int:
-        me, tuning = self._me, self._tuning
+        dispatcher, tuning = self._dispatcher, self._tuning
         collecting = Collecting(
-            me.state,
-            me.store,
-            me.grants.bucket,
-            me.grants.scratch_bucket,
-            me.garbage_grace_s,
+            dispatcher.state,
+            dispatcher.store,
+            dispatcher.grants.bucket,
+            dispatcher.grants.scratch_bucket,
+            dispatcher.garbage_grace_s,
         )
-        deleted = await retire_superseded(collecting, me.retention)
+        deleted = await retire_superseded(collecting, dispatcher.retention)
         deleted += await collect_garbage(collecting, tuning.garbage_interval_s)
-        me.metrics.garbage_deleted(deleted)
+        dispatcher.metrics.garbage_deleted(deleted)
         # All that is due was found: what comes next is not urgent.
         return 0
 
     async def _measure(self) -> int:
-        return await measure(self._me.state, self._me.org_id, self._me.metrics)
+        return await measure(
+            self._dispatcher.state, self._dispatcher.org_id, self._dispatcher.metrics
+        )
 
     async def _measure_alerts(self) -> int:
-        me = self._me
-        await end_repaired_alerts(me.state, me.data)
-        return await measure_alerts(me.state, me.data, me.org_id, me.metrics)
+        dispatcher = self._dispatcher
+        await end_repaired_alerts(dispatcher.state, dispatcher.data)
+        return await measure_alerts(
+            dispatcher.state, dispatcher.data, dispatcher.org_id, dispatcher.metrics
+        )

@@ -46,7 +46,7 @@ async def serve(
     async with state.transaction() as tx:
         org_id = await dags.default_org(tx)
     metrics = Metrics()
-    me = Dispatcher(
+    dispatcher = Dispatcher(
         state=state,
         data=data,
         store=store,
@@ -64,9 +64,9 @@ async def serve(
         retention=tuning.retention,
         beside_dags=beside_dags,
     )
-    app = create_app(me)
+    app = create_app(dispatcher)
     try:
-        async with running_loops(me, queue, invoker, tuning):
+        async with running_loops(dispatcher, queue, invoker, tuning):
             await serve_https(app, listen, on_ready)
     finally:
         await invoker.close()

@@ -93,7 +93,7 @@ class Worker:
         self._drain()
 
     def _watch(self) -> None:
-        for name, work in (("heartbeats", self._heartbeats), ("looks", self._looks)):
+        for name, work in (("heartbeats", self._heartbeats), ("looks", self._look_at_attempts)):
             threading.Thread(target=work, name=name, daemon=True).start()
 
     def _work(self) -> None:
@@ -205,7 +205,7 @@ class Worker:
                 say_so_at = now + MAX_BEAT_S
                 due_at |= {attempt: now + attempt.beat_every_s(MAX_BEAT_S) for attempt in due}
 
-    def _looks(self) -> None:
+    def _look_at_attempts(self) -> None:
         while not self._ended.wait(LOOK_EVERY_S):
             for attempt in self._attempts():
                 try:

@@ -65,16 +65,18 @@ def deep_reorg(key: str = "1") -> Alert:
 
 
 async def rules(plane: ControlPlane) -> dict[str, HealthRule]:
-    me = plane.me
-    health = await check_health(me.state, me.data, me.runtimes, me.org_id)
+    dispatcher = plane.dispatcher
+    health = await check_health(
+        dispatcher.state, dispatcher.data, dispatcher.runtimes, dispatcher.org_id
+    )
     assert health.firing == any(rule.firing for rule in health.rules)
     return {rule.code: rule for rule in health.rules}
 
 
 async def figures(plane: ControlPlane) -> str:
-    me = plane.me
-    await measure_alerts(me.state, me.data, me.org_id, me.metrics)
-    return me.metrics.exposition().decode()
+    dispatcher = plane.dispatcher
+    await measure_alerts(dispatcher.state, dispatcher.data, dispatcher.org_id, dispatcher.metrics)
+    return dispatcher.metrics.exposition().decode()
 
 
 async def acknowledge(http: httpx.AsyncClient, *ids: object, **more: Any) -> httpx.Response:
@@ -187,18 +189,24 @@ async def test_health_says_that_it_cannot_know_while_postgres_data_is_away(
 
 
 async def why(plane: ControlPlane, dataset: str) -> DatasetWhy:
-    me = plane.me
-    found = await explain(me.state, me.data, me.runtimes, me.org_id, dataset)
+    dispatcher = plane.dispatcher
+    found = await explain(
+        dispatcher.state, dispatcher.data, dispatcher.runtimes, dispatcher.org_id, dataset
+    )
     assert isinstance(found, DatasetWhy)
     return found
 
 
 async def states(plane: ControlPlane, dataset: str) -> set[str]:
     """Whatever says whether it is up to date."""
-    me = plane.me
-    entries = await list_datasets(me.state, me.data, me.org_id, everything=True)
-    detail = await show_dataset(me.state, me.data, me.grants.bucket, me.org_id, dataset)
-    summaries = await summarize_datasets(me.state, me.data, me.org_id)
+    dispatcher = plane.dispatcher
+    entries = await list_datasets(
+        dispatcher.state, dispatcher.data, dispatcher.org_id, everything=True
+    )
+    detail = await show_dataset(
+        dispatcher.state, dispatcher.data, dispatcher.grants.bucket, dispatcher.org_id, dataset
+    )
+    summaries = await summarize_datasets(dispatcher.state, dispatcher.data, dispatcher.org_id)
     return {
         (await why(plane, dataset)).state,
         *(each.state for each in entries.datasets if each.name == dataset),
@@ -263,8 +271,10 @@ async def test_what_errors_say_of_rows_is_for_owners_alone(
 ) -> None:
     await chain_and_reader(plane)
     alerts.record(writer, mismatch(plane))
-    me = plane.me
-    shown = await show_dataset(me.state, me.data, me.grants.bucket, me.org_id, "logs")
+    dispatcher = plane.dispatcher
+    shown = await show_dataset(
+        dispatcher.state, dispatcher.data, dispatcher.grants.bucket, dispatcher.org_id, "logs"
+    )
     assert (shown.state, WRONG in shown.answer) == ("stale", False)
     assert "integrity_mismatch" in shown.answer
 
@@ -274,11 +284,11 @@ async def test_wrong_data_is_fresh_again_once_other_files_took_its_place(
 ) -> None:
     await chain_and_reader(plane)
     alerts.record(writer, mismatch(plane))
-    me = plane.me
-    assert await end_repaired_alerts(me.state, me.data) == 0
+    dispatcher = plane.dispatcher
+    assert await end_repaired_alerts(dispatcher.state, dispatcher.data) == 0
     assert await states(plane, "logs") == {"stale"}
     made_anew(plane, "logs")
-    assert await end_repaired_alerts(me.state, me.data) == 1
+    assert await end_repaired_alerts(dispatcher.state, dispatcher.data) == 1
     assert await states(plane, "logs") == {"fresh"}
     assert not (await rules(plane))["alerts"].firing
     (shown,) = await listed(http)
@@ -329,15 +339,18 @@ async def test_alerts_are_forgotten_unless_they_stand(
     over.begin("7", "critical", "source_stuck", "stands", {})
     over.end("source_stuck_ended", "goes on", {})
     still.begin("7", "warning", "rpc_silent", "silent", {})
-    everything, me = keys(data_dsns), plane.me
+    everything, dispatcher = keys(data_dsns), plane.dispatcher
     newest = next(each for each in await listed(http) if each["code"] == "deep_reorg")
     await acknowledge(http, newest["alert_id"])
 
-    assert await prune(me.state, me.data, me.dead_letters, Keep(alert_days=30)) == 0
+    assert (
+        await prune(dispatcher.state, dispatcher.data, dispatcher.dead_letters, Keep(alert_days=30))
+        == 0
+    )
     assert keys(data_dsns) == everything
     age(data_dsns, days=31)
     alerts.record(writer, deep_reorg("young"))
-    await prune(me.state, me.data, me.dead_letters, Keep(alert_days=30))
+    await prune(dispatcher.state, dispatcher.data, dispatcher.dead_letters, Keep(alert_days=30))
     assert keys(data_dsns) == [
         "deep_reorg:stands",
         "deep_reorg:young",
@@ -349,13 +362,13 @@ async def test_an_incident_after_forgotten_ones_is_told(
     plane: ControlPlane, writer: DataDatabase, data_dsns: DataDsns
 ) -> None:
     """Their numbers are not given twice while one of them is remembered."""
-    stuck, me = Incidents(writer, "stuck:"), plane.me
+    stuck, dispatcher = Incidents(writer, "stuck:"), plane.dispatcher
     stuck.begin("7", "warning", "source_stuck", "first", {})
     stuck.end("source_stuck_ended", "goes on", {})
     age(data_dsns, days=31)
     stuck.begin("7", "warning", "source_stuck", "second", {})
     stuck.end("source_stuck_ended", "goes on", {})
-    await prune(me.state, me.data, me.dead_letters, Keep(alert_days=30))
+    await prune(dispatcher.state, dispatcher.data, dispatcher.dead_letters, Keep(alert_days=30))
     assert keys(data_dsns) == ["stuck:7.1:begin", "stuck:7.1:end"]
     Incidents(writer, "stuck:").begin("7", "warning", "source_stuck", "third", {})
     assert "stuck:7.2:begin" in keys(data_dsns)

@@ -65,7 +65,7 @@ async def work(plane: ControlPlane) -> list[str]:
                 ran.append(f"{given.start}-{given.end}")
         if not claims and not plane.sql("SELECT 1 FROM deploys WHERE status = 'Building'"):
             return ran
-        await advance_deploys(plane.me.state)
+        await advance_deploys(plane.dispatcher.state)
 
 
 async def filled(plane: ControlPlane, *ranges: tuple[int, int]) -> None:
@@ -112,7 +112,7 @@ async def test_a_range_that_came_before_a_rollback_is_passed_on_after_it(
     await plane.deploy(EDITED)
     await work(plane)
     await arrived(plane, (10, 19))
-    await roll_back(plane.me.state, plane.me.org_id, "dims")
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "dims")
     await work(plane)
     assert_read(plane, 0, 19)
 
@@ -139,9 +139,9 @@ async def test_what_is_new_after_a_cut_over_is_announced_once_and_is_no_change(
     await plane.settle()
     split = next(each for each in await take(plane) if each.task.job.name == "split")
     emitted = EventsRequest(**fence_fields(split), events=[range_event(split, 10, 19)])
-    assert await record_events(plane.me.state, emitted, plane.me.grants.trusts) == 1
+    assert await record_events(plane.dispatcher.state, emitted, plane.dispatcher.grants.trusts) == 1
     await plane.complete(split, status="Failed", error_code="x", interrupted=True)
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     assert await work(plane) == ["10-19"]
     rows = plane.sql(
         "SELECT e.identity, e.replaces FROM events e JOIN datasets d ON d.uuid = e.dataset_uuid"

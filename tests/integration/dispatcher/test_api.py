@@ -158,7 +158,7 @@ async def test_a_token_with_a_header_of_its_own_has_no_scheme(
 async def test_every_route_is_closed_to_those_without_the_secret_that_it_names(
     http: httpx.AsyncClient, plane: ControlPlane
 ) -> None:
-    described = create_app(plane.me).openapi()["paths"]
+    described = create_app(plane.dispatcher).openapi()["paths"]
     open_to_all = set()
     for path, methods in described.items():
         for method, route in methods.items():
@@ -175,11 +175,11 @@ def forged_tokens(claimed: dict[str, Any], plane: ControlPlane) -> dict[str, str
     header, payload, signature = good.split(".")
     claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
     key = ECKey.generate_key("P-256")
-    kid = plane.me.grants.tokens.jwks["keys"][0]["kid"]
+    kid = plane.dispatcher.grants.tokens.jwks["keys"][0]["kid"]
     none = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
     tampered = base64.urlsafe_b64encode(json.dumps(claims | {"attempt": 2}).encode())
-    public = json.dumps(plane.me.grants.tokens.jwks["keys"][0]).encode()
-    sign = plane.me.grants.tokens._signer.sign
+    public = json.dumps(plane.dispatcher.grants.tokens.jwks["keys"][0]).encode()
+    sign = plane.dispatcher.grants.tokens._signer.sign
     return {
         "garbage": "not.a.token",
         "empty": "",
@@ -294,7 +294,7 @@ async def test_published_datasets_are_resolved_for_services_only(
     http: httpx.AsyncClient, plane: ControlPlane
 ) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, 0, 9)])
+    await plane.complete(claimed, outputs=[stage(plane.dispatcher.store, claimed, 0, 0, 9)])
     body = {"datasets": [{"name": "blocks"}, {"name": "logs"}]}
     assert (await http.post("/internal/datasets/resolve", json=body)).status_code == 401
     answer = (await http.post("/internal/datasets/resolve", json=body, headers=SERVICE)).json()
@@ -353,7 +353,7 @@ async def test_values_that_postgres_cannot_hold_are_bad_input(
 
 
 async def test_a_body_that_is_too_large_is_not_read(plane: ControlPlane) -> None:
-    limited = BodyLimit(create_app(plane.me), 1000)
+    limited = BodyLimit(create_app(plane.dispatcher), 1000)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=limited), base_url="https://dispatcher"
     ) as http:

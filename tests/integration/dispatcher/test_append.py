@@ -30,7 +30,7 @@ SCHEMA = pa.schema([pa.field("block_hash", pa.string(), nullable=False)])
 def read(pipe: Pipeline, files: list[str]) -> set[str]:
     found: set[str] = set()
     for uri in files:
-        filesystem, path = pipe.plane.me.store.filesystem(uri)
+        filesystem, path = pipe.plane.dispatcher.store.filesystem(uri)
         found |= set(pq.read_table(path, filesystem=filesystem)["block_hash"].to_pylist())
     return found
 
@@ -40,7 +40,7 @@ async def append_rows(pipe: Pipeline, claimed: Claimed, *hashes: str) -> None:
     (output,) = claimed.task.outputs
     assert output.append == ["block_hash"]
     every = sorted(read(pipe, output.files) | set(hashes))
-    staged = stage_rows(pipe.plane.me.store, claimed, pa.table([every], schema=SCHEMA))
+    staged = stage_rows(pipe.plane.dispatcher.store, claimed, pa.table([every], schema=SCHEMA))
     await pipe.plane.complete(claimed, outputs=[staged])
 
 
@@ -57,15 +57,15 @@ async def again(pipe: Pipeline, start: int, end: int) -> None:
     (source,) = pipe.plane.sql(
         "SELECT uuid, current_version FROM datasets WHERE job_name = 'source'"
     )
-    async with pipe.plane.me.state.transaction() as tx:
+    async with pipe.plane.dispatcher.state.transaction() as tx:
         await invalidations.record(tx, [_invalid(pipe, source, start, end)])
-    await route_invalidations(pipe.plane.me.state)
+    await route_invalidations(pipe.plane.dispatcher.state)
 
 
 def _invalid(pipe: Pipeline, source: dict[str, Any], start: int, end: int) -> NewInvalidation:
     return NewInvalidation(
         id=uuid4(),
-        org_id=pipe.plane.me.org_id,
+        org_id=pipe.plane.dispatcher.org_id,
         dataset_uuid=source["uuid"],
         dataset_version=source["current_version"],
         scope="row_range",
@@ -155,7 +155,7 @@ async def test_a_partition_that_is_no_range_is_known_by_its_key(plane: ControlPl
     one, two = sorted(await pipe.claim(), key=lambda c: str(c.task.inputs[0].partition_key))
     await append_rows(pipe, one, "a")
     others = str(one.task.inputs[0].partition_key)
-    foreign = stage_rows(plane.me.store, two, pa.table([["b"]], schema=SCHEMA), others)
+    foreign = stage_rows(plane.dispatcher.store, two, pa.table([["b"]], schema=SCHEMA), others)
     with pytest.raises(Forbidden):
         await plane.complete(two, outputs=[foreign])
     await append_rows(pipe, two, "b")

@@ -64,12 +64,16 @@ jobs:
 
 
 async def take(plane: ControlPlane, n: int = 100) -> list[Claimed]:
-    found = await claim_tasks(plane.me.state, plane.me.grants, "ecs_platform", ["w"] * n)
+    found = await claim_tasks(
+        plane.dispatcher.state, plane.dispatcher.grants, "ecs_platform", ["w"] * n
+    )
     return [claimed for _, claimed in found if claimed.task.job.name != "follow"]
 
 
 async def commit(plane: ControlPlane, claimed: Claimed) -> None:
-    await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, *span(claimed))])
+    await plane.complete(
+        claimed, outputs=[stage(plane.dispatcher.store, claimed, 0, *span(claimed))]
+    )
 
 
 async def run_all(plane: ControlPlane) -> list[tuple[str, int, int]]:
@@ -98,30 +102,32 @@ def asked(job: str, start: int, end: int, **fields: Any) -> dict[str, Any]:
 
 async def plan(plane: ControlPlane, *what: Any, **fields: Any) -> BackfillPlan:
     return await plan_backfill(
-        plane.me.state, plane.me.org_id, BackfillRange(**asked(*what, **fields))
+        plane.dispatcher.state, plane.dispatcher.org_id, BackfillRange(**asked(*what, **fields))
     )
 
 
 async def start(plane: ControlPlane, *what: Any, **fields: Any) -> UUID:
     request = BackfillRequest(**asked(*what, **fields))
-    started = await start_backfill(plane.me.state, plane.me.org_id, request)
+    started = await start_backfill(plane.dispatcher.state, plane.dispatcher.org_id, request)
     assert started.backfill is not None
     await plane.settle()
     return started.backfill.backfill_id
 
 
 async def advance(plane: ControlPlane) -> int:
-    changed = await advance_backfills(plane.me.state)
+    changed = await advance_backfills(plane.dispatcher.state)
     await plane.settle()
     return changed
 
 
 async def show(plane: ControlPlane, backfill_id: UUID) -> BackfillDetail:
-    return await show_backfill(plane.me.state, plane.me.org_id, backfill_id)
+    return await show_backfill(plane.dispatcher.state, plane.dispatcher.org_id, backfill_id)
 
 
 async def steer(plane: ControlPlane, backfill_id: UUID, verb: Verb) -> BackfillAction:
-    return await control_backfill(plane.me.state, plane.me.org_id, backfill_id, verb)
+    return await control_backfill(
+        plane.dispatcher.state, plane.dispatcher.org_id, backfill_id, verb
+    )
 
 
 async def test_a_plan_counts_what_there_is_what_is_done_and_what_would_run(
@@ -171,7 +177,7 @@ async def test_an_invalidation_that_is_open_makes_what_it_touches_due(plane: Con
     request = InvalidateRequest(
         dataset="flow.ingest", scope="row_range", start=12, end=15, reason="wrong"
     )
-    await invalidate(plane.me.state, plane.me.org_id, request)
+    await invalidate(plane.dispatcher.state, plane.dispatcher.org_id, request)
     assert (await plan(plane, "decode", 0, 29)).due == 1
     assert (await plan(plane, "ingest", 0, 29)).due == 1
 
@@ -250,7 +256,7 @@ async def test_what_is_up_to_date_is_skipped_and_nothing_left_is_no_backfill(
 ) -> None:
     await filled(plane, 3)
     request = BackfillRequest(**asked("decode", 0, 29))
-    started = await start_backfill(plane.me.state, plane.me.org_id, request)
+    started = await start_backfill(plane.dispatcher.state, plane.dispatcher.org_id, request)
     assert started.backfill is None
     assert plane.sql("SELECT count(*) AS n FROM backfills") == [{"n": 0}]
 
@@ -280,9 +286,9 @@ async def test_what_one_of_its_tasks_says_is_invalid_is_no_more_urgent(plane: Co
         "end": 19,
         "reason": "rewritten",
     }
-    outputs = [stage(plane.me.store, claimed, 0, 0, 9)]
+    outputs = [stage(plane.dispatcher.store, claimed, 0, 0, 9)]
     await plane.complete(claimed, outputs=outputs, invalidations=[rewritten])
-    await route_invalidations(plane.me.state)
+    await route_invalidations(plane.dispatcher.state)
     await plane.settle()
     (task,) = plane.sql(
         "SELECT priority FROM tasks WHERE status = 'Queued' AND inputs->0->>'start' = '10'"
@@ -313,7 +319,7 @@ async def test_never_more_than_its_limit_is_in_flight(plane: ControlPlane) -> No
             break
         await commit(plane, claims[0])
         seen += 1
-        await asyncio.gather(*(advance_backfills(plane.me.state) for _ in range(3)))
+        await asyncio.gather(*(advance_backfills(plane.dispatcher.state) for _ in range(3)))
     found = await show(plane, backfill_id)
     assert (seen, found.done, found.total, found.status) == (10, 10, 10, "Completed")
 
@@ -372,7 +378,7 @@ async def test_what_failed_is_listed_and_it_ends_as_completed_all_the_same(
     assert (found.status, found.done, found.failed, found.total) == ("Completed", 1, 1, 2)
     (failed,) = found.failed_tasks
     assert (failed.task_id, failed.error_code) == (first.task.task_id, "bad_input")
-    await retry_task(plane.me.state, plane.me.org_id, failed.task_id)
+    await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, failed.task_id)
     await plane.settle()
     await commit(plane, await plane.claimed(failed.task_id))
     assert (await show(plane, backfill_id)).failed == 0
@@ -383,15 +389,15 @@ async def test_the_same_request_twice_is_one_backfill(plane: ControlPlane) -> No
     await filled(plane, 2)
     request_id = uuid4()
     request = BackfillRequest(**asked("count", 0, 19, force=True, request_id=request_id))
-    me = plane.me
-    answers = [await start_backfill(me.state, me.org_id, request) for _ in range(2)]
+    dispatcher = plane.dispatcher
+    answers = [await start_backfill(dispatcher.state, dispatcher.org_id, request) for _ in range(2)]
     assert [answer.new for answer in answers] == [True, False]
     assert plane.sql("SELECT id FROM backfills") == [{"id": request_id}]
     await plane.settle()
     assert len(await take(plane)) == 2
     other = request.model_copy(update={"end": 9})
     with pytest.raises(Conflict):
-        await start_backfill(me.state, me.org_id, other)
+        await start_backfill(dispatcher.state, dispatcher.org_id, other)
 
 
 async def test_a_deploy_that_replaces_what_it_fills_cancels_it(plane: ControlPlane) -> None:
@@ -401,8 +407,8 @@ async def test_a_deploy_that_replaces_what_it_fills_cancels_it(plane: ControlPla
         "inputs: [{ from: { job: decode } }]",
         "config: { emit: true }\n    inputs: [{ from: { job: decode } }]",
     )
-    me = plane.me
-    deployed = await deploy_dag(me.state, me.org_id, changed, "dag.yaml")
+    dispatcher = plane.dispatcher
+    deployed = await deploy_dag(dispatcher.state, dispatcher.org_id, changed, "dag.yaml")
     assert deployed.builds == ["count"]
     with pytest.raises(DeployInProgress):
         await plan(plane, "count", 0, 29)
@@ -410,7 +416,7 @@ async def test_a_deploy_that_replaces_what_it_fills_cancels_it(plane: ControlPla
     assert len(ran) == 4, "three are built, and the one that waited ends"
     # While it is rebuilt, no more of the old is made.
     assert await advance(plane) == 0
-    assert await advance_deploys(me.state) == 1
+    assert await advance_deploys(dispatcher.state) == 1
     assert await advance(plane) == 1
     found = await show(plane, backfill_id)
     assert (found.status, found.done) == ("Canceled", 1)
@@ -456,7 +462,7 @@ async def test_what_was_done_meanwhile_gets_no_task(plane: ControlPlane) -> None
         "SELECT t.id FROM tasks t JOIN jobs j ON j.id = t.job_id"
         " WHERE j.name = 'count' AND t.status = 'Failed' AND t.inputs @> '[{\"start\": 20}]'"
     )
-    await retry_task(plane.me.state, plane.me.org_id, last["id"])
+    await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, last["id"])
     await plane.settle()
     await commit(plane, await plane.claimed(last["id"]))
     await commit(plane, first)
@@ -485,8 +491,8 @@ async def test_they_are_listed_the_newest_first(plane: ControlPlane) -> None:
     await filled(plane, 2)
     first = await start(plane, "decode", 0, 9, force=True)
     second = await start(plane, "count", 0, 19, force=True)
-    me = plane.me
-    found = (await list_backfills(me.state, me.org_id, "flow", 10)).backfills
+    dispatcher = plane.dispatcher
+    found = (await list_backfills(dispatcher.state, dispatcher.org_id, "flow", 10)).backfills
     assert [each.backfill_id for each in found] == [second, first]
     with pytest.raises(NotFound, match="there is no DAG 'other'"):
-        await list_backfills(me.state, me.org_id, "other", 10)
+        await list_backfills(dispatcher.state, dispatcher.org_id, "other", 10)

@@ -52,7 +52,7 @@ async def built(plane: ControlPlane) -> None:
     """Everything that is under way, to its end."""
     await run_all(plane)
     while plane.sql("SELECT 1 FROM deploys WHERE status = 'Building'"):
-        await advance_deploys(plane.me.state)
+        await advance_deploys(plane.dispatcher.state)
         await run_all(plane)
 
 
@@ -113,7 +113,7 @@ async def test_a_cut_over_of_another_dag_gives_nothing_to_who_waits(plane: Contr
     (make,) = await ready(plane)
     await commit(plane, make)
     await plane.settle()
-    assert await advance_deploys(plane.me.state) == 1
+    assert await advance_deploys(plane.dispatcher.state) == 1
     for claimed in await ready(plane):
         await commit(plane, claimed)
     await commit(plane, base)
@@ -142,13 +142,13 @@ async def test_what_failed_in_a_build_is_tried_again_at_its_turn(plane: ControlP
     await filled(plane)
     await commit(plane, await begun(plane))
     await plane.settle()
-    await advance_deploys(plane.me.state)
+    await advance_deploys(plane.dispatcher.state)
     (join,) = await ready(plane)
     await plane.complete(join, status="Failed", error_code="x", retryable=False)
-    assert await advance_deploys(plane.me.state) == 1
+    assert await advance_deploys(plane.dispatcher.state) == 1
     await rewritten(plane)
     base = await begun(plane)
-    assert await advance_deploys(plane.me.state) == 0
+    assert await advance_deploys(plane.dispatcher.state) == 0
     await commit(plane, base)
     await built(plane)
     assert plane.sql("SELECT status FROM deploys ORDER BY id DESC LIMIT 1")[0] == {
@@ -165,7 +165,7 @@ async def test_what_was_owed_in_a_build_that_was_given_up_waits_for_the_turn_in_
     await run_all(plane)
     await commit(plane, await begun(plane))
     await plane.settle()
-    await advance_deploys(plane.me.state)
+    await advance_deploys(plane.dispatcher.state)
     done, join = await ready(plane)
     await commit(plane, done)
     await say(plane, "flow.request", 0, 9)
@@ -174,8 +174,8 @@ async def test_what_was_owed_in_a_build_that_was_given_up_waits_for_the_turn_in_
     for claimed in await ready(plane):
         await commit(plane, claimed)
     await plane.settle()
-    assert await advance_deploys(plane.me.state) == 1  # It owes join the new version.
-    await roll_back(plane.me.state, plane.me.org_id, "flow")
+    assert await advance_deploys(plane.dispatcher.state) == 1  # It owes join the new version.
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "flow")
     await plane.complete(join, status="Canceled")
     await plane.deploy(AFTER)
     for claimed in await ready(plane):

@@ -20,13 +20,13 @@ CHAIN = {"a": Job(), "b": Job(("a",))}
 
 
 async def retry(pipe: Pipeline, **chosen: Any) -> SelectedTasks:
-    me = pipe.plane.me
-    return await retry_tasks(me.state, me.org_id, TaskSelection(**chosen))
+    dispatcher = pipe.plane.dispatcher
+    return await retry_tasks(dispatcher.state, dispatcher.org_id, TaskSelection(**chosen))
 
 
 async def cancel(pipe: Pipeline, **chosen: Any) -> SelectedTasks:
-    me = pipe.plane.me
-    return await cancel_tasks(me.state, me.org_id, TaskSelection(**chosen))
+    dispatcher = pipe.plane.dispatcher
+    return await cancel_tasks(dispatcher.state, dispatcher.org_id, TaskSelection(**chosen))
 
 
 async def queued(pipe: Pipeline, ranges: int) -> None:
@@ -96,7 +96,7 @@ async def test_what_cannot_be_meant_is_refused(pipe: Pipeline) -> None:
 
 async def test_tasks_that_are_alike_are_one_row_and_hide_nothing(pipe: Pipeline) -> None:
     await queued(pipe, 30)
-    me = pipe.plane.me
+    dispatcher = pipe.plane.dispatcher
     pipe.plane.sql(
         "UPDATE tasks SET status = 'Completed', completed_at = clock_timestamp()"
         " FROM (SELECT id AS of, row_number() OVER (ORDER BY id) AS n FROM tasks) g"
@@ -106,7 +106,7 @@ async def test_tasks_that_are_alike_are_one_row_and_hide_nothing(pipe: Pipeline)
         "UPDATE tasks SET status = 'Failed', error_code = 'wrong_chain'"
         " WHERE id = (SELECT id FROM tasks ORDER BY id LIMIT 1)"
     )
-    found = await group_tasks(me.state, me.org_id, None, 20)
+    found = await group_tasks(dispatcher.state, dispatcher.org_id, None, 20)
     assert [(each.newest.status, each.tasks) for each in found.groups] == [
         ("Completed", 27),
         ("Queued", 1),
@@ -115,16 +115,16 @@ async def test_tasks_that_are_alike_are_one_row_and_hide_nothing(pipe: Pipeline)
     ]
     assert found.groups[0].first_at < found.groups[0].last_at
     assert not found.more
-    assert (await group_tasks(me.state, me.org_id, "p", 2)).more
+    assert (await group_tasks(dispatcher.state, dispatcher.org_id, "p", 2)).more
     with pytest.raises(NotFound):
-        await group_tasks(me.state, me.org_id, "q", 2)
+        await group_tasks(dispatcher.state, dispatcher.org_id, "q", 2)
 
 
 async def test_a_list_says_that_there_are_more(pipe: Pipeline) -> None:
     await queued(pipe, 3)
-    me = pipe.plane.me
-    cut = await list_tasks(me.state, me.org_id, None, None, None, 2)
-    whole = await list_tasks(me.state, me.org_id, None, None, None, 3)
+    dispatcher = pipe.plane.dispatcher
+    cut = await list_tasks(dispatcher.state, dispatcher.org_id, None, None, None, 2)
+    whole = await list_tasks(dispatcher.state, dispatcher.org_id, None, None, None, 3)
     assert [(len(each.tasks), each.more) for each in (cut, whole)] == [(2, True), (3, False)]
 
 
@@ -132,16 +132,18 @@ async def test_a_dag_says_since_when_something_is_open_and_that_more_will_come(
     pipe: Pipeline,
 ) -> None:
     await queued(pipe, 3)
-    me = pipe.plane.me
+    dispatcher = pipe.plane.dispatcher
     (oldest,) = pipe.plane.sql("SELECT min(created_at) AS made FROM tasks")
-    now = await dag_status(me.state, me.org_id, "p")
+    now = await dag_status(dispatcher.state, dispatcher.org_id, "p")
     assert (now.oldest_open, now.routing) == (oldest["made"], False)
     await pipe.settle()
-    assert (await dag_status(me.state, me.org_id, "p")).oldest_open is None
+    assert (await dag_status(dispatcher.state, dispatcher.org_id, "p")).oldest_open is None
     pipe.plane.sql(
         "INSERT INTO data_invalidations (org_id, dataset_uuid, dataset_version, scope,"
         " partition_key, range_start, range_end, remade, reason)"
         " SELECT org_id, uuid, current_version, 'row_range', '0-9', 0, 9, true, 'a test'"
         "   FROM datasets WHERE name = 'p_a'"
     )
-    assert (await dag_status(me.state, me.org_id, "p")).routing, "its readers do it again soon"
+    assert (await dag_status(dispatcher.state, dispatcher.org_id, "p")).routing, (
+        "its readers do it again soon"
+    )

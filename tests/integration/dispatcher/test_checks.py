@@ -146,21 +146,23 @@ class Rig:
         return await self.work()
 
     async def make_again(self, start: int, end: int) -> list[str]:
-        me = self.plane.me
+        dispatcher = self.plane.dispatcher
         request = InvalidateRequest(
             dataset="rows", scope="row_range", start=start, end=end, reason="a test says so"
         )
-        await invalidate(me.state, me.org_id, request)
+        await invalidate(dispatcher.state, dispatcher.org_id, request)
         return await self.work()
 
     async def work(self) -> list[str]:
         """Until nothing is left to claim; the jobs whose attempts ran."""
-        me, ran = self.plane.me, []
+        dispatcher, ran = self.plane.dispatcher, []
         while True:
-            await route_invalidations(me.state)
-            await requeue_failed(me.state)
+            await route_invalidations(dispatcher.state)
+            await requeue_failed(dispatcher.state)
             await self.plane.settle()
-            found = await claim_tasks(me.state, me.grants, "ecs_platform", ["w"] * 10)
+            found = await claim_tasks(
+                dispatcher.state, dispatcher.grants, "ecs_platform", ["w"] * 10
+            )
             if not found:
                 return sorted(ran)
             for _, claimed in found:
@@ -169,32 +171,34 @@ class Rig:
 
     async def _attempt(self, claimed: Claimed) -> None:
         report = await asyncio.to_thread(Attempt(claimed, self._resources).run)
-        await complete_task(self.plane.me.completing, report)
+        await complete_task(self.plane.dispatcher.completing, report)
 
     async def read(self, name: str) -> dict[int, str | None]:
         """By block: the owner, as readers of the published dataset find it."""
-        me = self.plane.me
+        dispatcher = self.plane.dispatcher
         request = ResolveRequest(datasets=[DatasetRef(name=name)])
-        (found,) = (await resolve_datasets(me.state, me.org_id, request)).datasets
+        (found,) = (await resolve_datasets(dispatcher.state, dispatcher.org_id, request)).datasets
         rows: dict[int, str | None] = {}
         for uri in found.files:
-            table = pq.read_table(me.store.filesystem(uri)[1])
+            table = pq.read_table(dispatcher.store.filesystem(uri)[1])
             rows |= dict(
                 zip(table["block_number"].to_pylist(), table["owner"].to_pylist(), strict=True)
             )
         return rows
 
     async def why(self, subject: str) -> Any:
-        me = self.plane.me
-        return await explain(me.state, me.data, me.runtimes, me.org_id, subject)
+        dispatcher = self.plane.dispatcher
+        return await explain(
+            dispatcher.state, dispatcher.data, dispatcher.runtimes, dispatcher.org_id, subject
+        )
 
     async def alerts(self) -> list[tuple[str, str]]:
-        found = await list_alerts(self.plane.me.data, "info", 100)
+        found = await list_alerts(self.plane.dispatcher.data, "info", 100)
         return [(each.code, each.severity) for each in reversed(found.alerts)]
 
 
 async def test_a_check_that_blocks_everybody_commits_nothing(rig: Rig) -> None:
-    me = rig.plane.me
+    dispatcher = rig.plane.dispatcher
     await rig.deploy("block")
     assert await rig.make(0, 2) == ["make", "other", "report"]
     good = await rig.read("rows")
@@ -213,7 +217,9 @@ async def test_a_check_that_blocks_everybody_commits_nothing(rig: Rig) -> None:
         assert why.state == "blocked"
         assert why.reasons[0].code == "check_failed"
         assert "a blocking check keeps back what task" in why.answer
-    found = (await show_checks(me.state, me.org_id, "rows", 100, failed=True)).results
+    found = (
+        await show_checks(dispatcher.state, dispatcher.org_id, "rows", 100, failed=True)
+    ).results
     assert [(each.name, each.committed, each.blocks_now) for each in found] == [
         ("not_null_owner", False, True)
     ] * 2
@@ -255,7 +261,7 @@ async def test_a_check_that_names_a_reader_keeps_the_rows_from_it_and_from_nobod
 async def test_a_warning_stops_nobody_and_is_told_when_it_begins_and_when_it_ends(
     rig: Rig,
 ) -> None:
-    me = rig.plane.me
+    dispatcher = rig.plane.dispatcher
     await rig.deploy("warn")
     World.owner, World.amount = None, 1000
     assert await rig.make(0, 2) == ["make", "other", "report"]
@@ -269,13 +275,15 @@ async def test_a_warning_stops_nobody_and_is_told_when_it_begins_and_when_it_end
         == [("check_failed", "warning")] * 2 + [("check_failed_ended", "info")] * 2
     )
     assert (await rig.why("rows")).state == "fresh"
-    found = (await list_checks(me.state, me.org_id, None)).checks
+    found = (await list_checks(dispatcher.state, dispatcher.org_id, None)).checks
     assert [(c.dataset, c.name, c.outcome, c.on_failure, c.passed, c.failed) for c in found] == [
         ("rows", "not_null_owner", "passed", "warn", 1, 2),
         ("rows", "range_amount", "passed", "warn", 1, 2),
     ]
     # What is personal is in no sample, also not in the database.
-    failed = (await show_checks(me.state, me.org_id, "rows", 100, failed=True)).results
+    failed = (
+        await show_checks(dispatcher.state, dispatcher.org_id, "rows", 100, failed=True)
+    ).results
     assert failed[0].masked == ["email"]
     assert failed[0].sample[0] == {
         "block_number": "0",
@@ -291,7 +299,7 @@ async def test_history_is_forgotten_but_for_the_newest_result_of_each_check(rig:
     await rig.make(0, 2)
     await rig.make(3, 5)
     rig.plane.sql("UPDATE check_results SET checked_at = checked_at - interval '91 days'")
-    await prune_history(rig.plane.me.state, 90)
+    await prune_history(rig.plane.dispatcher.state, 90)
     kept = rig.plane.sql("SELECT name, partition_key FROM check_results ORDER BY name")
     assert [tuple(row.values()) for row in kept] == [
         ("not_null_owner", "3-5"),

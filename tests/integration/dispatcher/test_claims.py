@@ -37,12 +37,16 @@ def dag(name: str, **jobs: str) -> str:
 
 async def emit(plane: ControlPlane, dataset: str, *cursors: int) -> None:
     events: Any = [{"cursor": cursor} for cursor in cursors]
-    await emit_events(plane.me.state, plane.me.org_id, EmitRequest(dataset=dataset, events=events))
+    await emit_events(
+        plane.dispatcher.state, plane.dispatcher.org_id, EmitRequest(dataset=dataset, events=events)
+    )
     await plane.settle()
 
 
 async def take(plane: ControlPlane, n: int, worker: str = "w") -> list[Claimed]:
-    found = await claim_tasks(plane.me.state, plane.me.grants, "ecs_platform", [worker] * n)
+    found = await claim_tasks(
+        plane.dispatcher.state, plane.dispatcher.grants, "ecs_platform", [worker] * n
+    )
     return [claimed for _, claimed in found]
 
 
@@ -79,7 +83,7 @@ async def test_a_claim_counts_what_the_one_before_it_has_not_committed_yet(
 ) -> None:
     await plane.deploy(dag("d", work="scaling: { mode: steady }"))
     await emit(plane, "d.source", 1, 2)
-    async with plane.me.state.transaction() as tx:
+    async with plane.dispatcher.state.transaction() as tx:
         assert len(await tasks.claim(tx, "ecs_platform", ["first"])) == 1
         # The other will choose another task, so no row's lock keeps it from starting one.
         plane.sql("UPDATE tasks SET priority = 0 WHERE inputs @> '[{\"cursor\": 2}]'")
@@ -116,7 +120,7 @@ async def test_a_slot_that_a_dead_worker_held_is_free_again(plane: ControlPlane)
     await take(plane, 1)
     plane.sql("UPDATE tasks SET lease_expires_at = now() - interval '1s' WHERE status = 'Running'")
     plane.wake_ups()
-    assert len(await reap_leases(plane.me.state)) == 1
+    assert len(await reap_leases(plane.dispatcher.state)) == 1
     await plane.settle()
     assert len(plane.wake_ups()) == 1
     assert cursors(await take(plane, 2)) == [2]
@@ -172,7 +176,7 @@ async def test_a_wake_up_that_was_wasted_on_the_limit_is_made_good(plane: Contro
     await plane.deploy(dag("d", work="scaling: { mode: steady }"))
     await emit(plane, "d.source", 1)
     (first,) = await take(plane, 1)
-    async with plane.me.state.transaction() as tx:
+    async with plane.dispatcher.state.transaction() as tx:
         await tasks.finish(tx, [tasks.Ending(first.fence, "Completed")])
         (job,) = plane.sql("SELECT job_id, id FROM tasks")
         await tasks.announce_next(tx, {job["id"]: job["job_id"]})
@@ -228,12 +232,12 @@ def other_org(plane: ControlPlane, tasks: int) -> UUID:
 async def test_a_paused_job_starts_nothing_and_goes_on_when_resumed(plane: ControlPlane) -> None:
     await plane.deploy(dag("d", work=""))
     await emit(plane, "d.source", 1)
-    org_id = plane.me.org_id
-    async with plane.me.state.transaction() as tx:
+    org_id = plane.dispatcher.org_id
+    async with plane.dispatcher.state.transaction() as tx:
         await holds.pause(tx, org_id, "d", "work", "by hand")
     assert await take(plane, 5) == []
     plane.wake_ups()
-    async with plane.me.state.transaction() as tx:
+    async with plane.dispatcher.state.transaction() as tx:
         assert await holds.resume(tx, org_id, "d", "work")
         await holds.announce_ready(tx, org_id, "d", "work")
     await plane.settle()
@@ -244,7 +248,7 @@ async def test_a_paused_job_starts_nothing_and_goes_on_when_resumed(plane: Contr
 async def test_workers_of_another_runtime_get_nothing(plane: ControlPlane) -> None:
     await plane.deploy(dag("d", work=""))
     await emit(plane, "d.source", 1)
-    assert await claim_tasks(plane.me.state, plane.me.grants, "ecs_r", ["w"]) == []
+    assert await claim_tasks(plane.dispatcher.state, plane.dispatcher.grants, "ecs_r", ["w"]) == []
 
 
 @pytest.mark.parametrize("when", ["empty", "full"])
@@ -292,11 +296,11 @@ def with_sources(name: str, count: int) -> str:
 
 async def test_runs_of_sources_and_tasks_that_end_are_claimed_apart(plane: ControlPlane) -> None:
     await plane.deploy(with_sources("d", 3))
-    await watch_sources(plane.me.state, 1.0)
+    await watch_sources(plane.dispatcher.state, 1.0)
     await emit(plane, "d.source", *range(2))
     assert jobs_of(await take(plane, 10)) == ["d.work"] * 2
     sources = await claim_tasks(
-        plane.me.state, plane.me.grants, "ecs_platform", ["w"] * 10, sources=True
+        plane.dispatcher.state, plane.dispatcher.grants, "ecs_platform", ["w"] * 10, sources=True
     )
     assert sorted(jobs_of([c for _, c in sources])) == [f"d.endless_{n}" for n in range(3)]
 
@@ -305,7 +309,7 @@ async def test_sources_are_announced_where_their_slots_are_and_tasks_where_their
     plane: ControlPlane,
 ) -> None:
     await plane.deploy(with_sources("d", 2))
-    await watch_sources(plane.me.state, 1.0)
+    await watch_sources(plane.dispatcher.state, 1.0)
     await emit(plane, "d.source", 1)
     at_sources = plane.received.receive(source_queue("ecs_platform"), 10, 30)
     at_tasks = plane.received.receive("ecs_platform", 10, 30)
@@ -314,7 +318,7 @@ async def test_sources_are_announced_where_their_slots_are_and_tasks_where_their
     assert len(at_tasks) == 1
     # A wake-up that was lost is sent again to the same place.
     plane.sql("UPDATE tasks SET announce_again_at = clock_timestamp()")
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     await plane.settle()
     again = plane.received.receive(source_queue("ecs_platform"), 10, 30)
     assert {message.body["task_id"] for message in again} == runs
@@ -322,8 +326,10 @@ async def test_sources_are_announced_where_their_slots_are_and_tasks_where_their
 
 async def test_the_sources_of_an_organisation_cost_its_tasks_no_turn(plane: ControlPlane) -> None:
     await plane.deploy(with_sources("d", 3))
-    await watch_sources(plane.me.state, 1.0)
-    await claim_tasks(plane.me.state, plane.me.grants, "ecs_platform", ["w"] * 3, sources=True)
+    await watch_sources(plane.dispatcher.state, 1.0)
+    await claim_tasks(
+        plane.dispatcher.state, plane.dispatcher.grants, "ecs_platform", ["w"] * 3, sources=True
+    )
     await emit(plane, "d.source", *range(2))
     plane.sql("UPDATE tasks SET priority = 2 WHERE status = 'Queued'")
     other = other_org(plane, tasks=4)

@@ -265,7 +265,7 @@ async def test_buffer_publish_is_recorded_once_and_sends_a_small_message(
     (message,) = plane.received.receive("buffer", 10, 30)
     assert message.body == {
         "kind": "buffer_batch",
-        "org_id": str(plane.me.org_id),
+        "org_id": str(plane.dispatcher.org_id),
         "dataset_uuid": body["dataset_uuid"],
         "dataset_version": body["dataset_version"],
         "batch_uri": body["batch_uri"],

@@ -20,7 +20,9 @@ WHOLE, PART = (0, 999), (0, 100)
 
 async def claims(plane: ControlPlane) -> list[Claimed]:
     await plane.settle()
-    found = await claim_tasks(plane.me.state, plane.me.grants, "ecs_platform", ["w"] * 10)
+    found = await claim_tasks(
+        plane.dispatcher.state, plane.dispatcher.grants, "ecs_platform", ["w"] * 10
+    )
     return [claimed for _, claimed in found]
 
 
@@ -30,7 +32,9 @@ async def run(plane: ControlPlane, claimed: Claimed) -> None:
     if claimed.task.job.name == "split":
         await plane.complete(claimed, events=[range_event(claimed, start, end)])
     else:
-        await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, start, end)])
+        await plane.complete(
+            claimed, outputs=[stage(plane.dispatcher.store, claimed, 0, start, end)]
+        )
 
 
 def span(claimed: Claimed) -> tuple[int, int]:
@@ -75,10 +79,20 @@ async def test_a_range_inside_a_committed_one_completes_and_says_that_it_is_cove
     assert said(plane)[-1] == ("Completed", "covered by 0-999")
     more = plane.sql("SELECT count(*) AS n FROM events")
     assert more[0]["n"] == events[0]["n"] + 2, "the trigger's and the splitter's, none of a commit"
-    newest = (await list_tasks(plane.me.state, plane.me.org_id, "chain", "ingest", None, 1)).tasks
+    newest = (
+        await list_tasks(
+            plane.dispatcher.state, plane.dispatcher.org_id, "chain", "ingest", None, 1
+        )
+    ).tasks
     assert newest[0].note == "covered by 0-999"
-    me = plane.me
-    why = await explain(me.state, me.data, me.runtimes, me.org_id, str(newest[0].task_id))
+    dispatcher = plane.dispatcher
+    why = await explain(
+        dispatcher.state,
+        dispatcher.data,
+        dispatcher.runtimes,
+        dispatcher.org_id,
+        str(newest[0].task_id),
+    )
     assert why.answer.endswith(": covered by 0-999")
 
 
@@ -92,7 +106,7 @@ async def test_a_deploy_builds_what_holds_a_range_inside_another(
         await work(plane)
     await plane.deploy(DAG.replace("chunk_blocks: 10", "chunk_blocks: 20"))
     await work(plane, first)
-    assert await advance_deploys(plane.me.state) == 1
+    assert await advance_deploys(plane.dispatcher.state) == 1
     assert plane.sql("SELECT status FROM deploys ORDER BY started_at DESC LIMIT 1") == [
         {"status": "CutOver"}
     ]
@@ -110,7 +124,7 @@ async def test_one_that_was_refused_before_completes_when_it_is_tried_again(
         "UPDATE tasks SET status = 'Failed', error_code = 'partition_overlap', note = NULL"
         " WHERE note IS NOT NULL RETURNING id"
     )
-    await retry_task(plane.me.state, plane.me.org_id, task["id"])
+    await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, task["id"])
     (again,) = await claims(plane)
     await run(plane, again)
     assert said(plane)[-1] == ("Completed", "covered by 0-999")
@@ -165,5 +179,5 @@ async def test_what_no_range_woke_is_refused_when_it_would_cut_a_partition(
     (ingest,) = await claims(plane)
     plane.sql(_INPUT.format("inputs->0 #- '{start}' #- '{end}'").replace("Queued", "Running"))
     with pytest.raises(PartitionOverlap):
-        await plane.complete(ingest, outputs=[stage(plane.me.store, ingest, 0, *PART)])
+        await plane.complete(ingest, outputs=[stage(plane.dispatcher.store, ingest, 0, *PART)])
     assert committed(plane).count("0-999") == 1

@@ -30,13 +30,19 @@ SERVICE = {"X-Trace-Service-Token": SECRETS.service_token}
 
 
 async def summaries(plane: ControlPlane) -> dict[str, DatasetSummary]:
-    found = await summarize_datasets(plane.me.state, plane.me.data, plane.me.org_id)
+    found = await summarize_datasets(
+        plane.dispatcher.state, plane.dispatcher.data, plane.dispatcher.org_id
+    )
     return {each.name: each for each in found.datasets}
 
 
 async def page(plane: ControlPlane, named: str) -> DatasetPage:
     return await dataset_page(
-        plane.me.state, plane.me.data, plane.me.grants.bucket, plane.me.org_id, named
+        plane.dispatcher.state,
+        plane.dispatcher.data,
+        plane.dispatcher.grants.bucket,
+        plane.dispatcher.org_id,
+        named,
     )
 
 
@@ -47,7 +53,7 @@ async def with_columns(plane: ControlPlane) -> None:
     await finish(plane, split)
     (claimed,) = await take(plane)
     rows = pa.table({"block_number": pa.array([1, 2]), "author": pa.array([b"x", b"y"])})
-    await plane.complete(claimed, outputs=[stage_rows(plane.me.store, claimed, rows)])
+    await plane.complete(claimed, outputs=[stage_rows(plane.dispatcher.store, claimed, rows)])
     await plane.settle()
 
 
@@ -184,15 +190,17 @@ async def test_a_table_and_its_cold_part_are_counted_together(plane: ControlPlan
 
 
 async def files_of(plane: ControlPlane, named: str) -> list[PartitionFiles]:
-    found = await list_files(plane.me.state, plane.me.org_id, named, None, None, 10)
+    found = await list_files(plane.dispatcher.state, plane.dispatcher.org_id, named, None, None, 10)
     return found.partitions
 
 
 async def test_the_files_of_a_table_are_those_of_its_cold_part(plane: ControlPlane) -> None:
     await compacted(plane)
-    me = plane.me
-    found = await list_files(me.state, me.org_id, "blocks", None, None, 10)
-    detail = await show_dataset(me.state, me.data, me.grants.bucket, me.org_id, "blocks")
+    dispatcher = plane.dispatcher
+    found = await list_files(dispatcher.state, dispatcher.org_id, "blocks", None, None, 10)
+    detail = await show_dataset(
+        dispatcher.state, dispatcher.data, dispatcher.grants.bucket, dispatcher.org_id, "blocks"
+    )
     assert detail.cold is not None
     assert detail.table == f"postgres_table:dataset_{version_of(plane, 'blocks').hex}"
     assert (found.dataset, found.dataset_version) == (
@@ -200,7 +208,7 @@ async def test_the_files_of_a_table_are_those_of_its_cold_part(plane: ControlPla
     )  # fmt: skip
     assert (found.cold_of, found.current) == ("blocks", True)
     assert [each.partition_key for each in found.partitions] == ["0-9"]
-    same = await list_files(me.state, me.org_id, found.dataset, None, None, 10)
+    same = await list_files(dispatcher.state, dispatcher.org_id, found.dataset, None, None, 10)
     assert (same.partitions, same.cold_of) == (found.partitions, None)
 
 
@@ -254,7 +262,7 @@ async def test_a_page_does_not_repeat_what_errors_and_invalidations_say(
     request = InvalidateRequest(
         dataset="blocks", scope="partition", partition_key="0-9", reason=f"{SECRET} is wrong"
     )
-    await invalidate(plane.me.state, plane.me.org_id, request)
+    await invalidate(plane.dispatcher.state, plane.dispatcher.org_id, request)
     found = await page(plane, "blocks")
     assert "known to be wrong" in found.detail.answer
     assert SECRET not in found.model_dump_json()
@@ -272,8 +280,13 @@ async def test_a_page_does_not_repeat_what_errors_and_invalidations_say(
     assert "[invalid_query]" in found.detail.answer
     assert SECRET not in found.model_dump_json()
     # Its owner is told.
-    me = plane.me
+    dispatcher = plane.dispatcher
     shown = await show_dataset(
-        me.state, me.data, me.grants.bucket, me.org_id, "blocks", messages=True
+        dispatcher.state,
+        dispatcher.data,
+        dispatcher.grants.bucket,
+        dispatcher.org_id,
+        "blocks",
+        messages=True,
     )
     assert f"[invalid_query] {SECRET}" in shown.answer

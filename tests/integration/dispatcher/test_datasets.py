@@ -45,20 +45,27 @@ AGED = DESCRIBED.replace(
 
 async def entries(plane: ControlPlane, *, everything: bool = False) -> dict[str, DatasetEntry]:
     found = await list_datasets(
-        plane.me.state, plane.me.data, plane.me.org_id, everything=everything
+        plane.dispatcher.state,
+        plane.dispatcher.data,
+        plane.dispatcher.org_id,
+        everything=everything,
     )
     return {each.dataset: each for each in found.datasets}
 
 
 async def shown(plane: ControlPlane, named: str) -> DatasetDetail:
     return await show_dataset(
-        plane.me.state, plane.me.data, plane.me.grants.bucket, plane.me.org_id, named
+        plane.dispatcher.state,
+        plane.dispatcher.data,
+        plane.dispatcher.grants.bucket,
+        plane.dispatcher.org_id,
+        named,
     )
 
 
 async def page(plane: ControlPlane, named: str, **asked: Any) -> Partitions:
     return await list_partitions(
-        plane.me.state, plane.me.org_id, named,
+        plane.dispatcher.state, plane.dispatcher.org_id, named,
         asked.get("first"), asked.get("last"), asked.get("at"), asked.get("after"),
         asked.get("limit", 100),
     )  # fmt: skip
@@ -174,7 +181,9 @@ async def test_generations_say_which_versions_use_them_and_what_they_hold(
     await fill(plane, (0, 9), (10, 19))
     old = version_of(plane, "blocks")
     await rebuilt(plane, CHANGED)
-    new, before = (await list_generations(plane.me.state, plane.me.org_id, "blocks")).versions
+    new, before = (
+        await list_generations(plane.dispatcher.state, plane.dispatcher.org_id, "blocks")
+    ).versions
     assert (new.dataset_version, before.dataset_version) == (version_of(plane, "blocks"), old)
     assert (new.current, new.active, before.current, before.active) == (True, True, False, False)
     assert (new.partitions, before.partitions) == (2, 2)
@@ -187,7 +196,9 @@ async def test_a_generation_that_is_being_built_says_so(plane: ControlPlane) -> 
     await plane.deploy()
     await fill(plane, (0, 9))
     await plane.deploy(CHANGED)
-    new, before = (await list_generations(plane.me.state, plane.me.org_id, "blocks")).versions
+    new, before = (
+        await list_generations(plane.dispatcher.state, plane.dispatcher.org_id, "blocks")
+    ).versions
     assert (new.building, new.current, before.building, before.current) == (
         True, False, False, True,
     )  # fmt: skip
@@ -309,7 +320,7 @@ async def test_a_reader_follows_a_name_that_moves_to_another_job(plane: ControlP
     logs = await shown(plane, "logs")
     assert (logs.producer, logs.downstream) == ("chain.clean", ["reader.decode"])
     # By the deploy, or at the latest by the loop that looks for what was not given.
-    await reconcile_partitions(plane.me.state)
+    await reconcile_partitions(plane.dispatcher.state)
     (claimed,) = await take(plane)
     assert claimed.task.job.name == "decode"
     assert claimed.task.inputs[0].dataset_uuid == logs.dataset_uuid
@@ -319,18 +330,18 @@ async def test_a_reader_follows_a_name_that_moves_to_another_dag(plane: ControlP
     await plane.deploy()
     await plane.deploy(READER)
     other = DAG.replace("name: chain", "name: other").split("publish:")[0]
-    await deploy_dag(plane.me.state, plane.me.org_id, other, "other.yaml")
+    await deploy_dag(plane.dispatcher.state, plane.dispatcher.org_id, other, "other.yaml")
     (target,) = plane.sql(
         "SELECT uuid FROM datasets WHERE dag_name = 'other' AND job_name = 'ingest'"
         " AND output_index = 2"
     )
     # A deploy refuses to take a name from its readers, so the name moves beneath it.
-    async with plane.me.state.transaction() as tx:
+    async with plane.dispatcher.state.transaction() as tx:
         await locks.routing(tx)
-        await datasets.publish_as(tx, plane.me.org_id, "chain", [])
+        await datasets.publish_as(tx, plane.dispatcher.org_id, "chain", [])
         published = Publish("logs", target["uuid"], {})
-        await datasets.publish_as(tx, plane.me.org_id, "other", [published])
-        await generations.subscribe(tx, plane.me.org_id)
+        await datasets.publish_as(tx, plane.dispatcher.org_id, "other", [published])
+        await generations.subscribe(tx, plane.dispatcher.org_id)
     assert (await shown(plane, "chain.ingest.2")).downstream == []
     logs = await shown(plane, "logs")
     assert (logs.producer, logs.downstream) == ("other.ingest", ["reader.decode"])
@@ -343,7 +354,12 @@ async def test_a_reader_follows_a_name_that_moves_to_another_dag(plane: ControlP
 
 
 async def freshness(plane: ControlPlane) -> HealthRule:
-    health = await check_health(plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id)
+    health = await check_health(
+        plane.dispatcher.state,
+        plane.dispatcher.data,
+        plane.dispatcher.runtimes,
+        plane.dispatcher.org_id,
+    )
     (rule,) = (rule for rule in health.rules if rule.code == "dataset_freshness")
     return rule
 
@@ -380,8 +396,8 @@ async def test_without_a_max_age_nothing_is_too_old(plane: ControlPlane) -> None
 
 async def test_the_age_of_a_dataset_with_a_max_age_is_measured(plane: ControlPlane) -> None:
     await plane.deploy(DESCRIBED)
-    await measure(plane.me.state, plane.me.org_id, plane.me.metrics)
-    found = [s for s in plane.me.metrics.samples if s.name.startswith("trace_dataset_")]
+    await measure(plane.dispatcher.state, plane.dispatcher.org_id, plane.dispatcher.metrics)
+    found = [s for s in plane.dispatcher.metrics.samples if s.name.startswith("trace_dataset_")]
     assert {(s.name, s.labels["dataset"]) for s in found} == {
         ("trace_dataset_age_seconds", "blocks"),
         ("trace_dataset_max_age_seconds", "blocks"),

@@ -95,14 +95,14 @@ async def test_what_is_no_dead_letter_is_said(http: httpx.AsyncClient, what: str
 async def test_dead_letters_and_messages_that_nobody_takes_are_kept_for_a_time(
     plane: ControlPlane, http: httpx.AsyncClient
 ) -> None:
-    me, keep = plane.me, Keep(message_days=14)
+    dispatcher, keep = plane.dispatcher, Keep(message_days=14)
     await bury(plane, QUEUE, {"n": 1})
     await plane.queue.send("buffer", [{"n": 2}])
-    await prune(me.state, me.data, me.dead_letters, keep)
+    await prune(dispatcher.state, dispatcher.data, dispatcher.dead_letters, keep)
     assert (await dead(http))["total"] == 1
     for table, column in (("dead_letters", "died_at"), ("messages", "sent_at")):
         plane.sql(f"UPDATE queue.{table} SET {column} = {column} - interval '15 days'")
     await plane.queue.send("buffer", [{"n": 3}])
-    await prune(me.state, me.data, me.dead_letters, keep)
+    await prune(dispatcher.state, dispatcher.data, dispatcher.dead_letters, keep)
     assert (await dead(http))["total"] == 0
     assert [each.body for each in plane.received.receive("buffer", 10, 0)] == [{"n": 3}]

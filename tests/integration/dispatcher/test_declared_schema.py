@@ -53,12 +53,16 @@ async def started(plane: ControlPlane, start: int) -> Claimed:
 
 async def commit(plane: ControlPlane, start: int, *fields: pa.Field) -> None:
     claimed = await started(plane, start)
-    await plane.complete(claimed, outputs=[stage_rows(plane.me.store, claimed, table(*fields))])
+    await plane.complete(
+        claimed, outputs=[stage_rows(plane.dispatcher.store, claimed, table(*fields))]
+    )
 
 
 async def shown(plane: ControlPlane) -> DatasetDetail:
-    me = plane.me
-    return await show_dataset(me.state, me.data, me.grants.bucket, me.org_id, "token_days")
+    dispatcher = plane.dispatcher
+    return await show_dataset(
+        dispatcher.state, dispatcher.data, dispatcher.grants.bucket, dispatcher.org_id, "token_days"
+    )
 
 
 def committed(plane: ControlPlane) -> int:
@@ -128,7 +132,7 @@ async def test_a_commit_that_does_not_say_its_columns_cannot_be_held_against_a_s
     await plane.deploy(DAG)
     claimed = await started(plane, 0)
     with pytest.raises(IncompatibleSchema, match="does not say its columns"):
-        await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, 0, 9)])
+        await plane.complete(claimed, outputs=[stage(plane.dispatcher.store, claimed, 0, 0, 9)])
 
 
 async def test_a_schema_that_is_not_what_is_committed_is_refused_with_its_line(
@@ -143,15 +147,15 @@ async def test_a_schema_that_is_not_what_is_committed_is_refused_with_its_line(
         "dag.yaml:14:7: publish.token_days.schema.coin: column 'coin' (binary(20)) is missing, in "
         "what is committed",
     ]
-    me = plane.me
+    dispatcher = plane.dispatcher
     for change in (deploy_dag, plan_dag):
         with pytest.raises(InvalidDag) as refused:
-            await change(me.state, me.org_id, other, "dag.yaml")
+            await change(dispatcher.state, dispatcher.org_id, other, "dag.yaml")
         assert refused.value.facts["errors"] == said
     assert (await shown(plane)).columns["day"]["declared"] == "date"  # type: ignore[index]
     # What is made anew may have other columns.
     anew = other.replace("operator: no_op", "operator: no_op\n    config: { emit: true }")
-    await deploy_dag(me.state, me.org_id, anew, "dag.yaml")
+    await deploy_dag(dispatcher.state, dispatcher.org_id, anew, "dag.yaml")
 
 
 async def test_an_older_commit_that_is_not_as_declared_is_shown_as_it_is(
@@ -175,31 +179,33 @@ async def test_an_older_commit_that_is_not_as_declared_is_shown_as_it_is(
 async def test_plan_and_deploy_warn_of_fields_that_nothing_acts_on(plane: ControlPlane) -> None:
     idle = DAG.replace("operator: no_op", "operator: no_op\n    idle_timeout: 5m")
     said = ["dag.yaml:8:5: warning: jobs[1].idle_timeout: no worker is stopped when it is idle yet"]
-    me = plane.me
+    dispatcher = plane.dispatcher
     # Somebody has to be there who runs its jobs.
     plane.sql(
         "INSERT INTO workers (worker_id, runtime, slots, source_slots)"
         " VALUES ('w', 'ecs_platform', 2, 2)"
     )
-    assert (await plan_dag(me.state, me.org_id, idle, "dag.yaml")).warnings == said
+    assert (await plan_dag(dispatcher.state, dispatcher.org_id, idle, "dag.yaml")).warnings == said
     # Also when nothing changes.
     for _ in range(2):
-        assert (await deploy_dag(me.state, me.org_id, idle, "dag.yaml")).warnings == said
-    assert (await deploy_dag(me.state, me.org_id, DAG, "dag.yaml")).warnings == []
+        assert (
+            await deploy_dag(dispatcher.state, dispatcher.org_id, idle, "dag.yaml")
+        ).warnings == said
+    assert (await deploy_dag(dispatcher.state, dispatcher.org_id, DAG, "dag.yaml")).warnings == []
 
 
 async def test_files_are_not_committed_to_what_is_declared_to_be_a_table(
     plane: ControlPlane,
 ) -> None:
-    runtimes = Runtimes([*plane.me.runtimes, starting_point("ecs_r")])
+    runtimes = Runtimes([*plane.dispatcher.runtimes, starting_point("ecs_r")])
     dag = DAG.replace("ecs_platform", "ecs_r").split("    schema:")[0] + "    storage: postgres\n"
-    await deploy_dag(plane.me.state, plane.me.org_id, dag, "dag.yaml", runtimes)
+    await deploy_dag(plane.dispatcher.state, plane.dispatcher.org_id, dag, "dag.yaml", runtimes)
     await plane.trigger(0, 9, "days", "request")
     await plane.settle()
     (row,) = plane.sql("SELECT id FROM tasks WHERE runtime = 'ecs_r'")
     claimed = await plane.claimed(row["id"])
     with pytest.raises(IncompatibleSchema, match="storage: postgres, and the commit is files"):
-        await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, 0, 9)])
+        await plane.complete(claimed, outputs=[stage(plane.dispatcher.store, claimed, 0, 0, 9)])
 
 
 async def test_a_table_is_held_against_its_schema_when_its_writer_says_its_columns(
@@ -223,7 +229,7 @@ async def test_a_table_is_held_against_its_schema_when_its_writer_says_its_colum
 
     said = EventsRequest(**fence_fields(claimed), tables=[rewritten("day")])
     with pytest.raises(IncompatibleSchema, match="column 'day' is int64, declared string"):
-        await record_events(plane.me.state, said, plane.me.grants.trusts)
+        await record_events(plane.dispatcher.state, said, plane.dispatcher.grants.trusts)
     with pytest.raises(IncompatibleSchema, match="column 'day' is int64, declared string"):
         await plane.complete(claimed, outputs=[rewritten("day")])
     assert (await shown(plane)).storage == "parquet"

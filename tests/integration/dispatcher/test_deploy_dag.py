@@ -60,11 +60,11 @@ async def test_a_large_number_in_a_filter_survives(plane: ControlPlane) -> None:
 
 async def test_the_runtimes_limit_is_stored_where_it_is_smaller(plane: ControlPlane) -> None:
     runtimes = Runtimes([replace(DEFAULT_RUNTIMES[2], max_concurrency=3, timeout_seconds=60)])
-    await deploy_dag(plane.me.state, plane.me.org_id, DAG, "dag.yaml", runtimes)
+    await deploy_dag(plane.dispatcher.state, plane.dispatcher.org_id, DAG, "dag.yaml", runtimes)
     assert plane.sql(
         "SELECT DISTINCT max_concurrency, timeout_seconds FROM jobs WHERE activation = 'reactive'"
     ) == [{"max_concurrency": 3, "timeout_seconds": 60.0}]
-    again = await deploy_dag(plane.me.state, plane.me.org_id, DAG, "dag.yaml")
+    again = await deploy_dag(plane.dispatcher.state, plane.dispatcher.org_id, DAG, "dag.yaml")
     assert again.new
     assert again.added == ["split", "ingest"]
 

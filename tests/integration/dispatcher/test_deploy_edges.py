@@ -40,12 +40,14 @@ READER = {"x": Job(("@p_a",))}
 
 async def fail(pipe: Pipeline, claimed: Claimed, **fields: Any) -> None:
     said = {"status": "Failed", "error_code": "broken", "error_message": "it broke"} | fields
-    await complete_task(pipe.plane.me.completing, CompleteRequest(**fence_fields(claimed), **said))
+    await complete_task(
+        pipe.plane.dispatcher.completing, CompleteRequest(**fence_fields(claimed), **said)
+    )
 
 
 async def back(pipe: Pipeline, to: Any = None) -> None:
-    me = pipe.plane.me
-    await roll_back(me.state, me.org_id, "p", RollbackRequest(to_version=to))
+    dispatcher = pipe.plane.dispatcher
+    await roll_back(dispatcher.state, dispatcher.org_id, "p", RollbackRequest(to_version=to))
 
 
 def publishing(of: str) -> str:
@@ -62,8 +64,8 @@ async def test_generations_from_before_fingerprints_are_kept(pipe: Pipeline) -> 
     before = await pipe.read()
     pipe.plane.sql("UPDATE generations SET fingerprint = 'before generations'")
     changed = edited(ONE, "a", fields=(("priority", "high"),))
-    me = pipe.plane.me
-    plan = await plan_dag(me.state, me.org_id, dag_yaml(changed), "dag.yaml")
+    dispatcher = pipe.plane.dispatcher
+    plan = await plan_dag(dispatcher.state, dispatcher.org_id, dag_yaml(changed), "dag.yaml")
     assert {job.job: job.action for job in plan.jobs} == {"source": "unchanged", "a": "updated"}
     assert (await pipe.deploy(changed)).builds == []
     assert await pipe.settle() == []
@@ -93,7 +95,7 @@ async def test_a_late_retry_reads_what_is_current_of_another_dag(pipe: Pipeline)
     (build,) = await pipe.claim(1)
     await pipe.run(build)
     await pipe.plane.settle()
-    assert await advance_deploys(pipe.plane.me.state) == 1
+    assert await advance_deploys(pipe.plane.dispatcher.state) == 1
     (reading,) = await pipe.claim(1)
     assert reading.task.job.name == "x"
     await fail(pipe, reading)
@@ -107,19 +109,19 @@ async def test_a_late_retry_reads_what_is_current_of_another_dag(pipe: Pipeline)
     pipe.plane.sql(
         "UPDATE tasks SET next_retry_at = clock_timestamp() WHERE next_retry_at IS NOT NULL"
     )
-    await requeue_failed(pipe.plane.me.state)
+    await requeue_failed(pipe.plane.dispatcher.state)
     assert await pipe.settle() == ["r.x"]
     seen = await pipe.read()
     assert seen["r_x"][0, 9]["inputs"] == [seen["p_a"][0, 9]]
 
 
 async def test_a_name_that_moves_there_and_back_takes_its_readers_along(pipe: Pipeline) -> None:
-    me = pipe.plane.me
-    await deploy_dag(me.state, me.org_id, publishing("a"), "dag.yaml")
+    dispatcher = pipe.plane.dispatcher
+    await deploy_dag(dispatcher.state, dispatcher.org_id, publishing("a"), "dag.yaml")
     await pipe.deploy(READER, "r")
     await pipe.trigger((0, 9))
     await pipe.settle()
-    await deploy_dag(me.state, me.org_id, publishing("b"), "dag.yaml")
+    await deploy_dag(dispatcher.state, dispatcher.org_id, publishing("b"), "dag.yaml")
     await pipe.settle()
     assert (await pipe.read())["r_x"][0, 9]["inputs"][0]["job"] == "b"
     await back(pipe)
@@ -140,9 +142,9 @@ async def test_retention_forgets_nothing_that_a_rollback_needs(pipe: Pipeline) -
         else:
             await fail(pipe, claimed)
     await pipe.plane.settle()
-    assert await advance_deploys(pipe.plane.me.state) == 1
+    assert await advance_deploys(pipe.plane.dispatcher.state) == 1
     await pipe.settle()
-    await prune_history(pipe.plane.me.state, 0)
+    await prune_history(pipe.plane.dispatcher.state, 0)
     await back(pipe)
     await pipe.settle()
     assert sorted((await pipe.read())["p_a"]) == [(0, 9), (10, 19)]
@@ -158,8 +160,8 @@ async def test_retention_forgets_no_failure_of_what_was_never_built(pipe: Pipeli
     await pipe.run(one)
     await fail(pipe, other, retryable=False)
     await pipe.plane.settle()
-    assert await advance_deploys(pipe.plane.me.state) == 1
-    await prune_history(pipe.plane.me.state, 0)
+    assert await advance_deploys(pipe.plane.dispatcher.state) == 1
+    await prune_history(pipe.plane.dispatcher.state, 0)
     assert (await pipe.deploy(changed)).status == "Building"
     await pipe.settle()
     seen = await pipe.read()
@@ -177,7 +179,9 @@ async def test_a_failure_of_a_version_that_gave_way_cannot_be_retried(pipe: Pipe
     await pipe.deploy(edited(ONE, "a", revision=2))
     await pipe.settle()
     with pytest.raises(Conflict):
-        await retry_task(pipe.plane.me.state, pipe.plane.me.org_id, claimed.task.task_id)
+        await retry_task(
+            pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id, claimed.task.task_id
+        )
 
 
 async def test_jobs_of_several_dags_cannot_feed_each_other_in_a_circle(pipe: Pipeline) -> None:
@@ -191,10 +195,10 @@ async def test_jobs_of_several_dags_cannot_feed_each_other_in_a_circle(pipe: Pip
 
 
 async def test_a_plan_whose_reply_was_lost_may_be_applied_again(pipe: Pipeline) -> None:
-    me = pipe.plane.me
+    dispatcher = pipe.plane.dispatcher
     await pipe.deploy(ONE)
     changed = edited(ONE, "a", fields=(("priority", "high"),))
-    plan = await plan_dag(me.state, me.org_id, dag_yaml(changed), "dag.yaml")
+    plan = await plan_dag(dispatcher.state, dispatcher.org_id, dag_yaml(changed), "dag.yaml")
     assert (await pipe.deploy(changed, plan_hash=plan.plan_hash)).status == "CutOver"
     assert (await pipe.deploy(changed, plan_hash=plan.plan_hash)).status == "Unchanged"
 
@@ -202,7 +206,7 @@ async def test_a_plan_whose_reply_was_lost_may_be_applied_again(pipe: Pipeline) 
 async def test_what_is_invalid_while_its_job_is_rebuilt_is_made_anew_after_that(
     pipe: Pipeline,
 ) -> None:
-    me = pipe.plane.me
+    dispatcher = pipe.plane.dispatcher
     await pipe.deploy(ONE)
     await pipe.trigger((0, 9), (10, 19))
     await pipe.settle()
@@ -210,10 +214,10 @@ async def test_what_is_invalid_while_its_job_is_rebuilt_is_made_anew_after_that(
     (built,) = await pipe.claim(1)
     await pipe.run(built)
     said = InvalidateRequest(dataset="p_a", scope="row_range", start=0, end=19, reason="wrong")
-    await invalidate(me.state, me.org_id, said)
-    await route_invalidations(me.state)
+    await invalidate(dispatcher.state, dispatcher.org_id, said)
+    await route_invalidations(dispatcher.state)
     await pipe.settle()
-    await route_invalidations(me.state)
+    await route_invalidations(dispatcher.state)
     assert await pipe.settle() == ["p.a", "p.a"]
     (row,) = pipe.plane.sql("SELECT processed_at, note FROM data_invalidations")
     assert row["processed_at"] is not None
@@ -223,7 +227,7 @@ async def test_what_is_invalid_while_its_job_is_rebuilt_is_made_anew_after_that(
 async def test_what_is_done_by_hand_to_a_job_below_the_edited_one_is_not_lost_with_its_generation(
     pipe: Pipeline,
 ) -> None:
-    me = pipe.plane.me
+    dispatcher = pipe.plane.dispatcher
     two = {"a": Job(), "b": Job(("a",))}
     await pipe.deploy(two)
     await pipe.trigger((0, 9))
@@ -231,19 +235,19 @@ async def test_what_is_done_by_hand_to_a_job_below_the_edited_one_is_not_lost_wi
     await pipe.deploy(edited(two, "a", revision=2))
     asked = BackfillRequest(dag_name="p", job_name="b", start=0, end=9, force=True)
     with pytest.raises(DeployInProgress):
-        await start_backfill(me.state, me.org_id, asked)
+        await start_backfill(dispatcher.state, dispatcher.org_id, asked)
     said = InvalidateRequest(dataset="p_b", scope="row_range", start=0, end=9, reason="wrong")
-    await invalidate(me.state, me.org_id, said)
-    assert await route_invalidations(me.state) == 0, "what it would be made of gives way"
+    await invalidate(dispatcher.state, dispatcher.org_id, said)
+    assert await route_invalidations(dispatcher.state) == 0, "what it would be made of gives way"
     assert await pipe.settle() == ["p.a", "p.b"], "the build, and nothing else"
-    assert await route_invalidations(me.state) == 1
+    assert await route_invalidations(dispatcher.state) == 1
     assert await pipe.settle() == ["p.b"]
 
 
 async def test_an_event_that_is_emitted_during_a_cut_over_is_routed(
     pipe: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    me = pipe.plane.me
+    dispatcher = pipe.plane.dispatcher
     two = {"a": Job(), "b": Job(("a",))}
     await pipe.deploy(two)
     await pipe.trigger((0, 9))
@@ -253,20 +257,22 @@ async def test_an_event_that_is_emitted_during_a_cut_over_is_routed(
     record, cut_over = emitting.events.record, []
 
     async def late(tx: Any, new: list[NewEvent]) -> int:
-        cut_over.append(asyncio.create_task(advance_deploys(me.state)))
+        cut_over.append(asyncio.create_task(advance_deploys(dispatcher.state)))
         await pipe.plane.blocked(cut_over[0])
         assert not cut_over[0].done(), "it waits until the event is on record"
         return await record(tx, new)
 
     monkeypatch.setattr(emitting.events, "record", late)
     event: Any = {"partition_key": "100-109", "start": 100, "end": 109}
-    await emitting.emit_events(me.state, me.org_id, EmitRequest(dataset="p_b", events=[event]))
+    await emitting.emit_events(
+        dispatcher.state, dispatcher.org_id, EmitRequest(dataset="p_b", events=[event])
+    )
     monkeypatch.undo()
     assert await cut_over[0] in (0, 1)
 
 
 async def test_a_backfill_that_gave_way_does_not_come_back(pipe: Pipeline) -> None:
-    me = pipe.plane.me
+    dispatcher = pipe.plane.dispatcher
     await pipe.deploy(ONE)
     await pipe.trigger((0, 9), (10, 19))
     await pipe.settle()
@@ -274,9 +280,9 @@ async def test_a_backfill_that_gave_way_does_not_come_back(pipe: Pipeline) -> No
     await pipe.settle()
     newest = pipe.active()
     asked = BackfillRequest(dag_name="p", job_name="a", start=0, end=19, force=True)
-    await start_backfill(me.state, me.org_id, asked)
+    await start_backfill(dispatcher.state, dispatcher.org_id, asked)
     await back(pipe)
-    await advance_backfills(me.state)
+    await advance_backfills(dispatcher.state)
     await back(pipe, newest)
     assert await pipe.settle() == []
     assert mixed(await pipe.read()) == {}
@@ -310,13 +316,13 @@ async def test_a_rename_and_a_completion_do_not_wait_for_each_other(
 async def test_readers_elsewhere_follow_a_rebuild_in_smaller_pieces(pipe: Pipeline) -> None:
     data = yaml.safe_load(dag_yaml(ONE))
     data["jobs"][0]["bootstrap"] = {"reset_outputs": True}
-    me = pipe.plane.me
-    await deploy_dag(me.state, me.org_id, yaml.safe_dump(data), "dag.yaml")
+    dispatcher = pipe.plane.dispatcher
+    await deploy_dag(dispatcher.state, dispatcher.org_id, yaml.safe_dump(data), "dag.yaml")
     await pipe.deploy(READER, "r")
     await pipe.trigger((0, 19), (20, 39))
     await pipe.settle()
     data["jobs"][0]["config"] = {"era": 2}
-    await deploy_dag(me.state, me.org_id, yaml.safe_dump(data), "dag.yaml")
+    await deploy_dag(dispatcher.state, dispatcher.org_id, yaml.safe_dump(data), "dag.yaml")
     await pipe.trigger((0, 9), (10, 29), (30, 39))
     await pipe.settle()
     held = sorted((await pipe.read())["r_x"])

@@ -64,7 +64,7 @@ async def test_an_edit_rebuilds_from_there_onward_beside_what_is_read(pipe: Pipe
         (claimed,) = await pipe.claim(1)
         assert claimed.task.job.name in ("b", "c")
         await pipe.run(claimed)
-        await advance_deploys(pipe.plane.me.state)
+        await advance_deploys(pipe.plane.dispatcher.state)
     assert await pipe.settle() == []
     after = await pipe.read()
     assert mixed(after) == {}
@@ -110,7 +110,7 @@ async def test_a_rollback_restores_the_previous_answers_exactly(pipe: Pipeline) 
     await pipe.deploy(edited(CHAIN, "b", revision=2))
     await pipe.settle()
     assert await pipe.read() != before
-    back = await roll_back(pipe.plane.me.state, pipe.plane.me.org_id, "p")
+    back = await roll_back(pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id, "p")
     assert back.dag_version == version == pipe.active()
     assert await pipe.read() == before
     assert await pipe.settle() == []
@@ -125,7 +125,7 @@ async def test_what_came_after_the_cut_over_is_caught_up_with_after_a_rollback(
     await pipe.settle()
     await pipe.trigger((100, 109))
     await pipe.settle()
-    await roll_back(pipe.plane.me.state, pipe.plane.me.org_id, "p")
+    await roll_back(pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id, "p")
     assert sorted(await pipe.settle()) == ["p.b", "p.c"]
     seen = await pipe.read()
     assert mixed(seen) == {}
@@ -141,7 +141,7 @@ async def test_work_of_a_version_that_was_rolled_back_never_becomes_current(
     await pipe.trigger((100, 109))
     while (claimed := (await pipe.claim(1))[0]).task.job.name != "b":
         await pipe.run(claimed)
-    await roll_back(pipe.plane.me.state, pipe.plane.me.org_id, "p")
+    await roll_back(pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id, "p")
     assert (await pipe.plane.beat(claimed)).directive == "cancel"
     commits = pipe.plane.sql("SELECT count(*) AS n FROM partition_versions")
     await pipe.run(claimed)
@@ -164,9 +164,9 @@ async def test_rolled_forward_again_the_work_is_taken_up_where_it_was(pipe: Pipe
     (claimed,) = await pipe.claim(1)
     await pipe.run(claimed)
     await pipe.plane.settle()
-    org_id = pipe.plane.me.org_id
-    await roll_back(pipe.plane.me.state, org_id, "p")
-    await roll_back(pipe.plane.me.state, org_id, "p", RollbackRequest(to_version=newest))
+    org_id = pipe.plane.dispatcher.org_id
+    await roll_back(pipe.plane.dispatcher.state, org_id, "p")
+    await roll_back(pipe.plane.dispatcher.state, org_id, "p", RollbackRequest(to_version=newest))
     await pipe.settle()
     seen = await pipe.read()
     assert mixed(seen) == {}
@@ -228,7 +228,7 @@ async def test_a_rollback_gives_up_what_is_being_built(pipe: Pipeline) -> None:
     before = await pipe.read()
     await pipe.deploy(edited(CHAIN, "b", revision=2))
     await pipe.plane.settle()
-    given_up = await roll_back(pipe.plane.me.state, pipe.plane.me.org_id, "p")
+    given_up = await roll_back(pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id, "p")
     assert given_up.deploy_id is None
     assert await pipe.settle() == []
     assert await pipe.read() == before
@@ -237,7 +237,7 @@ async def test_a_rollback_gives_up_what_is_being_built(pipe: Pipeline) -> None:
 
 
 async def test_a_rollback_whose_reply_was_lost_does_not_go_back_twice(pipe: Pipeline) -> None:
-    state, org_id = pipe.plane.me.state, pipe.plane.me.org_id
+    state, org_id = pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id
     first, second, third = CHAIN, edited(CHAIN, "b", revision=2), edited(CHAIN, "b", revision=3)
     for jobs in (first, second, third):
         await pipe.deploy(jobs)
@@ -259,7 +259,7 @@ async def test_a_rollback_whose_reply_was_lost_does_not_go_back_twice(pipe: Pipe
 
 
 async def test_a_version_that_cannot_be_gone_back_to_is_refused(pipe: Pipeline) -> None:
-    state, org_id = pipe.plane.me.state, pipe.plane.me.org_id
+    state, org_id = pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id
     with pytest.raises(NotFound):
         await roll_back(state, org_id, "p")
     await filled(pipe)
@@ -295,7 +295,7 @@ async def test_other_dags_follow_what_was_rebuilt_and_what_was_rolled_back(pipe:
     await pipe.deploy(edited(CHAIN, "b", revision=2))
     assert (await pipe.settle()).count("q.x") == 2
     assert mixed(await pipe.read()) == {}
-    await roll_back(pipe.plane.me.state, pipe.plane.me.org_id, "p")
+    await roll_back(pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id, "p")
     assert (await pipe.settle()).count("q.x") == 2
     assert await pipe.read() == before
 
@@ -310,14 +310,14 @@ async def test_a_name_that_others_read_is_not_taken_away(pipe: Pipeline) -> None
 
 async def test_a_saved_plan_is_applied_unchanged_or_refused(pipe: Pipeline) -> None:
     await filled(pipe)
-    me = pipe.plane.me
+    dispatcher = pipe.plane.dispatcher
     jobs = edited(CHAIN, "b", revision=2)
-    plan = await plan_dag(me.state, me.org_id, dag_yaml(jobs), "dag.yaml")
+    plan = await plan_dag(dispatcher.state, dispatcher.org_id, dag_yaml(jobs), "dag.yaml")
     await pipe.deploy(edited(CHAIN, "d", revision=2))
     await pipe.settle()
     with pytest.raises(StalePlan):
         await pipe.deploy(jobs, plan_hash=plan.plan_hash)
-    plan = await plan_dag(me.state, me.org_id, dag_yaml(jobs), "dag.yaml")
+    plan = await plan_dag(dispatcher.state, dispatcher.org_id, dag_yaml(jobs), "dag.yaml")
     assert {job.job: job.action for job in plan.changes} == {
         "b": "changed",
         "c": "affected",
@@ -354,11 +354,11 @@ async def test_a_task_of_a_version_that_gave_way_cannot_be_retried(pipe: Pipelin
     await filled(pipe, 1)
     await pipe.deploy(edited(CHAIN, "b", revision=2))
     await pipe.plane.settle()
-    await roll_back(pipe.plane.me.state, pipe.plane.me.org_id, "p")
+    await roll_back(pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id, "p")
     (task,) = pipe.plane.sql("SELECT id, status FROM tasks WHERE superseded")
     assert task["status"] == "Canceled"
     with pytest.raises(Conflict, match="its generation is superseded") as caught:
-        await retry_task(pipe.plane.me.state, pipe.plane.me.org_id, task["id"])
+        await retry_task(pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id, task["id"])
     assert "trace deploy" in (caught.value.hint or "")
 
 

@@ -93,7 +93,7 @@ class _Server(uvicorn.Server):
 @asynccontextmanager
 async def api_of(plane: ControlPlane) -> AsyncIterator[str]:
     """The Dispatcher's API at a URL, for functions to report to; its loops are run by hand."""
-    server = _Server(uvicorn.Config(create_app(plane.me), port=0, log_config=None))
+    server = _Server(uvicorn.Config(create_app(plane.dispatcher), port=0, log_config=None))
     running = asyncio.create_task(server.serve())
     await server.ready.wait()
     yield server.url
@@ -135,7 +135,7 @@ async def test_a_function_gets_all_that_it_needs(calling: Driven, function: Func
     assert datetime.fromisoformat(call["lease_expires_at"]) == task["lease_expires_at"]
     assert task["lease_expires_at"] > datetime.now(UTC)
     own = Fence(task["id"], 1, task["lease_token"])
-    claims = calling.plane.me.grants.tokens.read(call["capability_token"])
+    claims = calling.plane.dispatcher.grants.tokens.read(call["capability_token"])
     refuse_others(claims, own)
     assert claims.write_prefixes == [output["prefix"] for output in call["outputs"]]
     assert call["bundle_url"] is None
@@ -417,13 +417,13 @@ async def test_a_paused_job_is_not_called_and_nothing_is_lost(
     calling.plane.sql(
         "INSERT INTO job_holds (org_id, dag_name, job_name, cause, from_rank, reason)"
         " VALUES (%s, 'fan', 'score', 'user', 0, 'a test')",
-        calling.plane.me.org_id,
+        calling.plane.dispatcher.org_id,
     )
     await calling.settle()
     assert (function.calls, calling.statuses("score")) == ([], ["Queued"])
     calling.plane.sql("DELETE FROM job_holds")
     calling.plane.sql("UPDATE tasks SET announce_again_at = clock_timestamp()")
-    await requeue_failed(calling.plane.me.state)
+    await requeue_failed(calling.plane.dispatcher.state)
     await calling.settle()
     assert len(function.calls) == 1
 
@@ -448,7 +448,7 @@ async def test_a_runtime_that_nobody_runs_keeps_its_tasks_waiting(
     assert (task["status"], task["attempt"]) == ("Queued", 0)
     assert await run_direct(calling.direct()) == 0
     calling.plane.sql("UPDATE tasks SET announce_again_at = clock_timestamp()")
-    await requeue_failed(calling.plane.me.state)
+    await requeue_failed(calling.plane.dispatcher.state)
     await calling.settle()
     assert len(function.calls) == 1
 

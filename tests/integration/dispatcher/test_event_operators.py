@@ -96,7 +96,7 @@ async def test_tasks_of_the_dispatcher_are_counted_like_all_others(driven: Drive
     await driven.emit("a", *range(3))
     with breaking(Aggregator, InvalidConfig("never"), times=2, of=1):
         await driven.settle()
-    shown = driven.plane.me.metrics.exposition().decode().splitlines()
+    shown = driven.plane.dispatcher.metrics.exposition().decode().splitlines()
     assert 'trace_tasks_ended_total{status="Completed"} 4.0' in shown
     assert 'trace_tasks_ended_total{status="Failed"} 1.0' in shown
     assert "trace_task_queued_to_start_seconds_count 5.0" in shown
@@ -143,7 +143,7 @@ jobs:
         (task_id,) = plane.wake_ups()
         claimed = await plane.claimed(task_id)
         # Both write the same partition: the second time it is another materialisation.
-        await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, 0, 9)])
+        await plane.complete(claimed, outputs=[stage(plane.dispatcher.store, claimed, 0, 0, 9)])
         plane.sql("UPDATE partition_versions SET made_of = '[]'")
         await driven.settle()
     assert driven.events("write") == ["0-9", "0-9"]
@@ -249,14 +249,14 @@ async def test_a_key_that_waits_too_long_is_emitted(driven: Driven) -> None:
     await driven.deploy(fan_in("{ timeout: 60 }"))
     await driven.emit("a", (0, 9))
     await driven.settle()
-    assert await expire_correlations(driven.plane.me.state) == 0
+    assert await expire_correlations(driven.plane.dispatcher.state) == 0
     (row,) = driven.plane.sql(
         "SELECT extract(epoch FROM expires_at - first_at) AS s FROM correlations"
     )
     assert 59 < row["s"] < 61
     driven.time_out()
     with structlog.testing.capture_logs() as lines:
-        assert await expire_correlations(driven.plane.me.state) == 1
+        assert await expire_correlations(driven.plane.dispatcher.state) == 1
     assert lines == [
         {
             "event": "correlation_timed_out",
@@ -274,7 +274,7 @@ async def test_a_key_that_waits_too_long_is_emitted(driven: Driven) -> None:
     await driven.emit("c", (0, 9))
     await driven.settle()
     assert (driven.events("join"), driven.correlations()) == (["0-9"], [([0], "TimedOut")])
-    assert await expire_correlations(driven.plane.me.state) == 0
+    assert await expire_correlations(driven.plane.dispatcher.state) == 0
 
 
 async def test_a_key_that_waits_too_long_can_be_dropped(driven: Driven) -> None:
@@ -282,7 +282,7 @@ async def test_a_key_that_waits_too_long_can_be_dropped(driven: Driven) -> None:
     await driven.emit("a", (0, 9))
     await driven.settle()
     driven.time_out()
-    assert await expire_correlations(driven.plane.me.state) == 1
+    assert await expire_correlations(driven.plane.dispatcher.state) == 1
     await driven.settle()
     assert (driven.events("join"), driven.correlations()) == ([], [([0], "TimedOut")])
 
@@ -293,7 +293,7 @@ async def test_without_a_timeout_a_key_waits_for_ever(driven: Driven) -> None:
     await driven.settle()
     assert driven.plane.sql("SELECT expires_at FROM correlations") == [{"expires_at": None}]
     driven.time_out()
-    assert await expire_correlations(driven.plane.me.state) == 0
+    assert await expire_correlations(driven.plane.dispatcher.state) == 0
 
 
 async def test_expiry_honours_its_limit(driven: Driven) -> None:
@@ -301,7 +301,7 @@ async def test_expiry_honours_its_limit(driven: Driven) -> None:
     await driven.emit("a", *range(5))
     await driven.settle()
     driven.time_out()
-    found = [await expire_correlations(driven.plane.me.state, limit=2) for _ in range(4)]
+    found = [await expire_correlations(driven.plane.dispatcher.state, limit=2) for _ in range(4)]
     assert found == [2, 2, 1, 0]
 
 
@@ -315,7 +315,7 @@ async def test_last_arrivals_and_timeouts_at_once_make_one_event_a_key(driven: D
     driven.time_out()
 
     async def sweep() -> None:
-        while await expire_correlations(driven.plane.me.state, limit=1):
+        while await expire_correlations(driven.plane.dispatcher.state, limit=1):
             pass
 
     async def arrive() -> None:
@@ -338,7 +338,7 @@ async def test_an_arrival_that_meets_the_timeout_waits_for_it(
     await driven.emit("b", 5)
     await driven.plane.settle()
     driven.time_out()
-    async with driven.plane.me.state.transaction() as tx:
+    async with driven.plane.dispatcher.state.transaction() as tx:
         (late,) = await correlations.expire(tx, 9)
         arriving = asyncio.create_task(run_direct(driven.direct()))
         await asyncio.to_thread(eventually, driven.is_anyone_waiting)
@@ -366,10 +366,10 @@ async def test_a_key_that_something_arrives_for_does_not_time_out(driven: Driven
     with installed(Waits):
         arriving = asyncio.create_task(run_direct(driven.direct()))
         await arrived.wait()
-        assert await expire_correlations(driven.plane.me.state) == 0
+        assert await expire_correlations(driven.plane.dispatcher.state) == 0
         go_on.set()
         await arriving
-    assert await expire_correlations(driven.plane.me.state) == 0
+    assert await expire_correlations(driven.plane.dispatcher.state) == 0
     assert (driven.events("join"), driven.correlations()) == (["5"], [([0, 1], "Complete")])
 
 
@@ -463,14 +463,14 @@ async def test_an_attempt_that_was_overtaken_changes_nothing(driven: Driven) -> 
     await driven.emit("a", 5)
     await driven.plane.settle()
     (queued,) = driven.tasks("join")
-    async with driven.plane.me.state.transaction() as tx:
+    async with driven.plane.dispatcher.state.transaction() as tx:
         late = await tasks.claim(tx, "dispatcher", ["dispatcher"], [queued["id"]])
     assert await driven.lose_leases() == 1
     await driven.settle()
     before = driven.plane.sql("SELECT * FROM task_attempts ORDER BY attempt, outcome DESC")
     assert [attempt["outcome"] for attempt in before[:2]] == ["LeaseExpired", "Completed"]
     with breaking(Aggregator, AssertionError("must not run"), times=1):
-        async with driven.plane.me.state.transaction() as tx:
+        async with driven.plane.dispatcher.state.transaction() as tx:
             await _run(tx, late)
     assert driven.plane.sql("SELECT * FROM task_attempts ORDER BY attempt, outcome DESC") == before
     assert driven.events("join") == driven.events("tap") == ["5"]
@@ -489,7 +489,7 @@ async def test_a_runtime_that_is_gone_keeps_its_tasks_waiting(driven: Driven) ->
     ]
     assert driven.plane.sql("SELECT 1 FROM outbox") == [], "such rows do not pile up"
     driven.plane.sql("UPDATE tasks SET announce_again_at = clock_timestamp()")
-    await requeue_failed(driven.plane.me.state)
+    await requeue_failed(driven.plane.dispatcher.state)
     await driven.settle()
     assert driven.events("join") == ["5"]
 

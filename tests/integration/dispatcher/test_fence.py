@@ -52,18 +52,18 @@ async def reaped(plane: ControlPlane) -> Claimed:
     """An attempt that the reaper has given up."""
     claimed = await plane.claimed(await plane.queued_ingest())
     expire(plane)
-    assert len(await reap_leases(plane.me.state)) == 1
+    assert len(await reap_leases(plane.dispatcher.state)) == 1
     return claimed
 
 
 async def announced(plane: ControlPlane) -> list[UUID]:
-    return [task.id for task in await requeue_failed(plane.me.state)]
+    return [task.id for task in await requeue_failed(plane.dispatcher.state)]
 
 
 async def replaced(plane: ControlPlane) -> tuple[Claimed, Claimed]:
     """A reaped attempt and the newer one that took its place."""
     old = await reaped(plane)
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     await plane.settle()
     (task_id,) = plane.wake_ups()
     new = await plane.claimed(task_id, "worker-2")
@@ -80,7 +80,7 @@ BROKEN = {
 
 async def statement(plane: ControlPlane, name: str, fence: Fence) -> object:
     """One statement of the fence by itself, without the checks that verbs make before it."""
-    async with plane.me.state.transaction() as tx:
+    async with plane.dispatcher.state.transaction() as tx:
         if name == "finish":
             return await tasks.finish(tx, [Ending(fence, "Completed")])
         if name == "fail":
@@ -130,7 +130,7 @@ def broken_fences(claimed: Claimed) -> list[dict[str, Any]]:
 
 async def test_a_broken_fence_changes_nothing(plane: ControlPlane) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    output = stage(plane.me.store, claimed, 0, 0, 9)
+    output = stage(plane.dispatcher.store, claimed, 0, 0, 9)
     before = everything(plane)
     for fence in broken_fences(claimed):
         with pytest.raises(StaleFence):
@@ -142,7 +142,7 @@ async def test_a_broken_fence_changes_nothing(plane: ControlPlane) -> None:
             await plane.beat(claimed, **fence)
         request = EventsRequest(**fence, events=[range_event(claimed, 0, 9)])
         with pytest.raises(StaleFence):
-            await record_events(plane.me.state, request, plane.me.grants.trusts)
+            await record_events(plane.dispatcher.state, request, plane.dispatcher.grants.trusts)
     assert everything(plane) == before
 
 
@@ -150,17 +150,17 @@ async def test_late_completion_after_reap_is_accepted_while_nobody_took_over(
     plane: ControlPlane,
 ) -> None:
     claimed = await reaped(plane)
-    await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, 0, 9)])
+    await plane.complete(claimed, outputs=[stage(plane.dispatcher.store, claimed, 0, 0, 9)])
     (task,) = plane.sql("SELECT status, reaped_at FROM tasks WHERE id = %s", claimed.task.task_id)
     assert task == {"status": "Completed", "reaped_at": None}
-    assert await requeue_failed(plane.me.state) == []
+    assert await requeue_failed(plane.dispatcher.state) == []
 
 
 async def test_late_completion_in_the_queue_is_accepted_and_the_wake_up_finds_it_done(
     plane: ControlPlane,
 ) -> None:
     claimed = await reaped(plane)
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     await plane.complete(claimed)
     await plane.settle()
     (task_id,) = plane.wake_ups()
@@ -169,7 +169,7 @@ async def test_late_completion_in_the_queue_is_accepted_and_the_wake_up_finds_it
 
 async def test_late_completion_after_a_newer_attempt_commits_nothing(plane: ControlPlane) -> None:
     old, new = await replaced(plane)
-    output = stage(plane.me.store, old, 0, 0, 9)
+    output = stage(plane.dispatcher.store, old, 0, 0, 9)
     before = everything(plane)
     for fields in ({"outputs": [output]}, {"status": "Failed"}, {"status": "Canceled"}):
         with pytest.raises(StaleFence):
@@ -177,14 +177,14 @@ async def test_late_completion_after_a_newer_attempt_commits_nothing(plane: Cont
     with pytest.raises(StaleFence):
         await plane.beat(old)
     assert everything(plane) == before
-    await plane.complete(new, outputs=[stage(plane.me.store, new, 0, 0, 9)])
+    await plane.complete(new, outputs=[stage(plane.dispatcher.store, new, 0, 0, 9)])
 
 
 async def test_a_heartbeat_takes_a_reaped_lease_up_again(plane: ControlPlane) -> None:
     claimed = await reaped(plane)
     answer = await plane.beat(claimed)
     assert answer.directive == "continue"
-    assert await requeue_failed(plane.me.state) == []
+    assert await requeue_failed(plane.dispatcher.state) == []
     await plane.complete(claimed)
     (attempt,) = plane.sql(
         "SELECT outcome FROM task_attempts WHERE task_id = %s", claimed.task.task_id
@@ -194,7 +194,7 @@ async def test_a_heartbeat_takes_a_reaped_lease_up_again(plane: ControlPlane) ->
 
 async def test_a_repeated_report_is_answered_like_the_first(plane: ControlPlane) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    output = stage(plane.me.store, claimed, 0, 0, 9)
+    output = stage(plane.dispatcher.store, claimed, 0, 0, 9)
     await plane.complete(claimed, outputs=[output])
     before = everything(plane)
     await plane.complete(claimed, outputs=[output])
@@ -217,13 +217,13 @@ async def test_an_attempt_that_ended_can_do_nothing_more(plane: ControlPlane, en
         await plane.beat(claimed)
     request = EventsRequest(**fence_fields(claimed), events=[range_event(claimed, 0, 9)])
     with pytest.raises(StaleFence):
-        await record_events(plane.me.state, request, plane.me.grants.trusts)
+        await record_events(plane.dispatcher.state, request, plane.dispatcher.grants.trusts)
     assert everything(plane) == before
 
 
 async def test_racing_completions_of_one_attempt_commit_once(plane: ControlPlane) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    output = stage(plane.me.store, claimed, 0, 0, 9)
+    output = stage(plane.dispatcher.store, claimed, 0, 0, 9)
     await asyncio.gather(*(plane.complete(claimed, outputs=[output]) for _ in range(5)))
     assert plane.sql("SELECT count(*) AS n FROM partition_versions") == [{"n": 1}]
 
@@ -236,9 +236,9 @@ async def test_a_failure_is_retried_with_back_off_until_attempts_run_out(
         claimed = await plane.claimed(task_id)
         assert claimed.attempt == attempt
         await plane.complete(claimed, status="Failed", error_code="x", error_message="broke")
-        assert await requeue_failed(plane.me.state) == [], "a retry waits for its time"
+        assert await requeue_failed(plane.dispatcher.state) == [], "a retry waits for its time"
         plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE next_retry_at > now()")
-        assert len(await requeue_failed(plane.me.state)) == (1 if attempt < 3 else 0)
+        assert len(await requeue_failed(plane.dispatcher.state)) == (1 if attempt < 3 else 0)
         await plane.settle()
         plane.wake_ups()
     assert await plane.claim(task_id) == NotClaimed(reason="Failed")
@@ -262,7 +262,7 @@ async def test_any_number_of_clean_stops_costs_no_attempt(plane: ControlPlane) -
         claimed = await plane.claimed(task_id)
         assert claimed.attempt == attempt
         await plane.complete(claimed, status="Failed", interrupted=True)
-        assert [task.id for task in await requeue_failed(plane.me.state)] == [task_id], (
+        assert [task.id for task in await requeue_failed(plane.dispatcher.state)] == [task_id], (
             "and it is due at once"
         )
     await plane.complete(await plane.claimed(task_id))
@@ -271,13 +271,13 @@ async def test_any_number_of_clean_stops_costs_no_attempt(plane: ControlPlane) -
 async def test_a_task_that_failed_for_good_can_be_retried(plane: ControlPlane) -> None:
     task_id = await plane.queued_ingest()
     await plane.complete(await plane.claimed(task_id), status="Failed", retryable=False)
-    await retry_task(plane.me.state, plane.me.org_id, task_id)
+    await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, task_id)
     await plane.settle()
     assert plane.wake_ups() == [task_id]
     with pytest.raises(Conflict):
-        await retry_task(plane.me.state, plane.me.org_id, task_id)
+        await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, task_id)
     with pytest.raises(NotFound):
-        await retry_task(plane.me.state, plane.me.org_id, uuid4())
+        await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, uuid4())
     claimed = await plane.claimed(task_id)
     await plane.complete(claimed, status="Failed")
     (task,) = plane.sql("SELECT next_retry_at FROM tasks WHERE id = %s", task_id)
@@ -286,16 +286,16 @@ async def test_a_task_that_failed_for_good_can_be_retried(plane: ControlPlane) -
 
 async def test_the_reaper_leaves_live_leases_alone(plane: ControlPlane) -> None:
     await plane.claimed(await plane.queued_ingest())
-    assert await reap_leases(plane.me.state) == []
+    assert await reap_leases(plane.dispatcher.state) == []
 
 
 async def test_a_lost_wake_up_is_sent_again(plane: ControlPlane) -> None:
     task_id = await plane.queued_ingest()
-    assert await requeue_failed(plane.me.state) == []
+    assert await requeue_failed(plane.dispatcher.state) == []
     for _ in range(2):
         plane.sql("UPDATE tasks SET announce_again_at = clock_timestamp() WHERE status = 'Queued'")
         assert await announced(plane) == [task_id]
-        assert await requeue_failed(plane.me.state) == [], "once, and then ever more rarely"
+        assert await requeue_failed(plane.dispatcher.state) == [], "once, and then ever more rarely"
         await plane.settle()
         assert plane.wake_ups() == [task_id]
     (task,) = plane.sql(
@@ -306,15 +306,18 @@ async def test_a_lost_wake_up_is_sent_again(plane: ControlPlane) -> None:
 
 async def test_cancel_ends_a_queued_task_at_once(plane: ControlPlane) -> None:
     task_id = await plane.queued_ingest()
-    assert await cancel_task(plane.me.state, plane.me.org_id, task_id) == "Canceled"
+    assert await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, task_id) == "Canceled"
     assert await plane.claim(task_id) == NotClaimed(reason="Canceled")
     with pytest.raises(Conflict):
-        await cancel_task(plane.me.state, plane.me.org_id, task_id)
+        await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, task_id)
 
 
 async def test_cancel_reaches_a_running_task_with_its_heartbeat(plane: ControlPlane) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    assert await cancel_task(plane.me.state, plane.me.org_id, claimed.task.task_id) == "Running"
+    assert (
+        await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, claimed.task.task_id)
+        == "Running"
+    )
     answer = await plane.beat(claimed)
     assert answer.directive == "cancel"
     await plane.complete(claimed, status="Canceled")
@@ -325,12 +328,12 @@ async def test_a_task_that_fails_after_a_cancel_is_canceled_and_not_retried(
     plane: ControlPlane,
 ) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    await cancel_task(plane.me.state, plane.me.org_id, claimed.task.task_id)
+    await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, claimed.task.task_id)
     for _ in range(2):
         await plane.complete(claimed, status="Failed", error_code="worker_stopped")
     assert await plane.claim(claimed.task.task_id) == NotClaimed(reason="Canceled")
     plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE next_retry_at IS NOT NULL")
-    assert await requeue_failed(plane.me.state) == []
+    assert await requeue_failed(plane.dispatcher.state) == []
 
 
 async def test_a_hanging_attempt_is_not_kept_alive_past_its_time_out(plane: ControlPlane) -> None:
@@ -342,15 +345,15 @@ async def test_a_hanging_attempt_is_not_kept_alive_past_its_time_out(plane: Cont
 
 async def test_a_canceled_task_whose_worker_died_is_not_retried(plane: ControlPlane) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    await cancel_task(plane.me.state, plane.me.org_id, claimed.task.task_id)
+    await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, claimed.task.task_id)
     expire(plane)
-    await reap_leases(plane.me.state)
+    await reap_leases(plane.dispatcher.state)
     assert await plane.claim(claimed.task.task_id) == NotClaimed(reason="Canceled")
 
 
 async def test_an_output_elsewhere_is_refused(plane: ControlPlane) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    good = stage(plane.me.store, claimed, 0, 0, 9)
+    good = stage(plane.dispatcher.store, claimed, 0, 0, 9)
     before = everything(plane)
     for change in (
         {"location": good.location.replace("/1/", "/2/")},
@@ -367,8 +370,8 @@ async def test_an_output_elsewhere_is_refused(plane: ControlPlane) -> None:
 @pytest.mark.parametrize("missing", [SUCCESS_NAME, MANIFEST_NAME, "blocks_0_9.parquet"])
 async def test_an_unfinished_output_is_refused(plane: ControlPlane, missing: str) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    output = stage(plane.me.store, claimed, 0, 0, 9)
-    plane.me.store.put(output.location + missing, b"")
+    output = stage(plane.dispatcher.store, claimed, 0, 0, 9)
+    plane.dispatcher.store.put(output.location + missing, b"")
     with pytest.raises(InvalidManifest):
         await plane.complete(claimed, outputs=[output])
     assert plane.sql("SELECT status FROM tasks WHERE id = %s", claimed.task.task_id) == [
@@ -380,7 +383,7 @@ async def test_a_manifest_that_disagrees_with_the_completion_is_refused(
     plane: ControlPlane,
 ) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    output = stage(plane.me.store, claimed, 0, 0, 9)
+    output = stage(plane.dispatcher.store, claimed, 0, 0, 9)
     with pytest.raises(InvalidManifest):
         await plane.complete(claimed, outputs=[output.model_copy(update={"row_count": 6})])
 
@@ -388,7 +391,7 @@ async def test_a_manifest_that_disagrees_with_the_completion_is_refused(
 async def test_a_commit_beyond_the_tasks_range_is_forbidden(plane: ControlPlane) -> None:
     claimed = await plane.claimed(await plane.queued_ingest(10, 19))
     for start, end in ((0, 19), (10, 20), (500, 509)):
-        output = stage(plane.me.store, claimed, 0, start, end)
+        output = stage(plane.dispatcher.store, claimed, 0, start, end)
         with pytest.raises(Forbidden):
             await plane.complete(claimed, outputs=[output])
     assert plane.sql("SELECT * FROM partition_versions") == []
@@ -402,7 +405,7 @@ async def test_events_of_other_datasets_are_forbidden(plane: ControlPlane) -> No
         await plane.complete(claimed, events=[foreign])
     request = EventsRequest(**fence_fields(claimed), events=[foreign])
     with pytest.raises(Forbidden):
-        await record_events(plane.me.state, request, plane.me.grants.trusts)
+        await record_events(plane.dispatcher.state, request, plane.dispatcher.grants.trusts)
     assert everything(plane) == before
 
 
@@ -424,9 +427,11 @@ async def test_a_range_that_cuts_a_partition_is_given_all_of_it(plane: ControlPl
     before = plane.sql("SELECT * FROM partition_versions")
     for part in ((5, 14), (0, 15)):
         with pytest.raises((CommitOvertaken, Forbidden)):
-            await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, *part)])
+            await plane.complete(
+                claimed, outputs=[stage(plane.dispatcher.store, claimed, 0, *part)]
+            )
         assert plane.sql("SELECT * FROM partition_versions") == before
-    await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, 0, 14)])
+    await plane.complete(claimed, outputs=[stage(plane.dispatcher.store, claimed, 0, 0, 14)])
     current = "SELECT partition_key FROM partition_versions WHERE superseded_at IS NULL"
     assert plane.sql(current) == [{"partition_key": "0-14"}]
 
@@ -437,14 +442,14 @@ async def test_a_range_that_a_larger_one_overtook_ends_without_a_commit(
     """Two triggers overlap and the larger one is quicker: nothing is wrong."""
     small = await plane.claimed(await plane.queued_ingest(0, 9))
     large = await commit(plane, 0, 29)
-    await plane.complete(small, outputs=[stage(plane.me.store, small, 0, 0, 9)])
+    await plane.complete(small, outputs=[stage(plane.dispatcher.store, small, 0, 0, 9)])
     assert plane.sql("SELECT task_id FROM partition_versions") == [{"task_id": large}]
     assert plane.sql("SELECT 1 FROM events WHERE producer_task_id = %s", small.task.task_id) == []
 
 
 async def commit(plane: ControlPlane, start: int, end: int) -> Any:
     claimed = await plane.claimed(await plane.queued_ingest(start, end))
-    await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, start, end)])
+    await plane.complete(claimed, outputs=[stage(plane.dispatcher.store, claimed, 0, start, end)])
     return claimed.task.task_id
 
 
@@ -454,7 +459,7 @@ async def test_a_batch_ends_the_good_and_names_the_bad(plane: ControlPlane) -> N
     foreign = await plane.claimed(await plane.queued_ingest(40, 49))
     event = range_event(good, 0, 9) | {"dataset_uuid": uuid4()}
     answers = await complete_tasks(
-        plane.me.completing,
+        plane.dispatcher.completing,
         [
             CompleteRequest(**fence_fields(good), status="Completed"),
             CompleteRequest(**fence_fields(bad) | {"lease_token": uuid4()}, status="Completed"),
@@ -494,7 +499,7 @@ async def test_a_claim_that_waited_for_a_cancel_gets_nothing(plane: ControlPlane
 
 async def test_a_lease_that_was_extended_meanwhile_is_not_reaped(plane: ControlPlane) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    async with plane.me.state.transaction() as tx:
+    async with plane.dispatcher.state.transaction() as tx:
         assert await tasks.reap(tx, [claimed.task.task_id]) == []
     await plane.complete(claimed)
 
@@ -506,8 +511,8 @@ async def test_a_slow_older_attempt_does_not_replace_what_is_newer(plane: Contro
     plane.sql("UPDATE task_attempts SET started_at = started_at - interval '1 min'")
     again = await another_ingest(plane, 0, 9)
     newer = await plane.claimed(again)
-    await plane.complete(newer, outputs=[stage(plane.me.store, newer, 0, 0, 9, b"new")])
-    await plane.complete(older, outputs=[stage(plane.me.store, older, 0, 0, 9, b"old!")])
+    await plane.complete(newer, outputs=[stage(plane.dispatcher.store, newer, 0, 0, 9, b"new")])
+    await plane.complete(older, outputs=[stage(plane.dispatcher.store, older, 0, 0, 9, b"old!")])
     (current,) = plane.sql(
         "SELECT task_id FROM partition_versions"
         " WHERE superseded_at IS NULL AND partition_key = '0-9'"
@@ -519,9 +524,9 @@ async def test_an_attempt_that_was_overtaken_in_part_is_tried_again(plane: Contr
     older = await plane.claimed(await plane.queued_ingest(0, 19))
     plane.sql("UPDATE dataset_versions SET position = position + 1")
     newer = await plane.claimed(await another_ingest(plane, 0, 9))
-    await plane.complete(newer, outputs=[stage(plane.me.store, newer, 0, 0, 9)])
+    await plane.complete(newer, outputs=[stage(plane.dispatcher.store, newer, 0, 0, 9)])
     with pytest.raises(CommitOvertaken) as caught:
-        await plane.complete(older, outputs=[stage(plane.me.store, older, 0, 0, 19)])
+        await plane.complete(older, outputs=[stage(plane.dispatcher.store, older, 0, 0, 19)])
     assert caught.value.retryable
 
 
@@ -548,7 +553,7 @@ async def test_an_outage_in_a_commit_is_no_failure_of_the_attempt(
     plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    output = stage(plane.me.store, claimed, 0, 0, 9)
+    output = stage(plane.dispatcher.store, claimed, 0, 0, 9)
 
     async def gone(*_: object) -> None:
         raise Unavailable("Postgres does not answer")

@@ -84,7 +84,9 @@ def test_the_database_equals_the_model(
                 expected = model.end(self.task, claimed.attempt, status)
                 outputs = []
                 if status == "Completed":
-                    outputs = [stage(plane.me.store, claimed, 0, self.start, self.start + 9)]
+                    outputs = [
+                        stage(plane.dispatcher.store, claimed, 0, self.start, self.start + 9)
+                    ]
                 if expected is None and self.outcomes.get(claimed.attempt) != status:
                     with pytest.raises(StaleFence):
                         do(plane.complete(claimed, status=status, outputs=outputs))
@@ -108,7 +110,7 @@ def test_the_database_equals_the_model(
                 " WHERE status = 'Running' AND id = %s",
                 self.task_id,
             )
-            do(reap_leases(plane.me.state))
+            do(reap_leases(plane.dispatcher.state))
             self.task = model.reap(self.task) or self.task
 
         @rule()
@@ -118,7 +120,7 @@ def test_the_database_equals_the_model(
                 " WHERE next_retry_at IS NOT NULL AND id = %s",
                 self.task_id,
             )
-            do(requeue_failed(plane.me.state))
+            do(requeue_failed(plane.dispatcher.state))
             self.task = model.requeue(self.task) or self.task
 
         @rule()
@@ -126,9 +128,9 @@ def test_the_database_equals_the_model(
             expected = model.cancel(self.task)
             if expected is None:
                 with pytest.raises(Conflict):
-                    do(cancel_task(plane.me.state, plane.me.org_id, self.task_id))
+                    do(cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, self.task_id))
             else:
-                do(cancel_task(plane.me.state, plane.me.org_id, self.task_id))
+                do(cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, self.task_id))
                 self.task = expected
 
         @invariant()

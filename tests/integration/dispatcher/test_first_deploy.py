@@ -47,7 +47,7 @@ async def test_what_a_first_version_reads_is_in_use_while_it_is_built(pipe: Pipe
 
 async def test_a_first_version_can_be_given_up(pipe: Pipeline) -> None:
     await filled(pipe)
-    state, org_id = pipe.plane.me.state, pipe.plane.me.org_id
+    state, org_id = pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id
     done = await pipe.deploy(READER, "q")
     with pytest.raises(NotFound) as caught:
         await pipe.trigger((0, 9), dag="q")
@@ -82,9 +82,9 @@ async def test_a_rollback_says_which_names_would_go(pipe: Pipeline) -> None:
     await pipe.trigger((0, 9))
     await pipe.settle()
     await pipe.deploy(CHAIN)
-    me = pipe.plane.me
-    plan = await plan_rollback(me.state, me.org_id, "p", None)
+    dispatcher = pipe.plane.dispatcher
+    plan = await plan_rollback(dispatcher.state, dispatcher.org_id, "p", None)
     assert (plan.unpublishes, plan.readers) == (["p_b"], [])
     await pipe.deploy({"x": Job(("@p_b",))}, "q")
-    plan = await plan_rollback(me.state, me.org_id, "p", None)
+    plan = await plan_rollback(dispatcher.state, dispatcher.org_id, "p", None)
     assert [(each.dag_name, each.dataset) for each in plan.readers] == [("q", "p_b")]

@@ -40,12 +40,12 @@ async def test_the_same_range_twice_is_one_event_and_one_task(plane: ControlPlan
 
 async def test_a_committed_output_becomes_readable_and_emits_its_event(plane: ControlPlane) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    outputs = [stage(plane.me.store, claimed, index, 0, 9) for index in range(3)]
+    outputs = [stage(plane.dispatcher.store, claimed, index, 0, 9) for index in range(3)]
     await plane.complete(claimed, outputs=outputs)
 
     asked = [DatasetRef(name=name) for name in ("blocks", "transactions", "logs")]
     resolved = await resolve_datasets(
-        plane.me.state, plane.me.org_id, ResolveRequest(datasets=asked)
+        plane.dispatcher.state, plane.dispatcher.org_id, ResolveRequest(datasets=asked)
     )
     assert {d.name: d.row_count for d in resolved.datasets} == {
         "blocks": 5,
@@ -147,8 +147,10 @@ async def test_an_event_of_an_old_generation_is_kept_but_not_routed(plane: Contr
 
 
 async def test_the_same_file_deployed_twice_is_one_version(plane: ControlPlane) -> None:
-    first = await deploy_dag(plane.me.state, plane.me.org_id, DAG, "dag.yaml")
-    again = await deploy_dag(plane.me.state, plane.me.org_id, "# a comment\n" + DAG, "dag.yaml")
+    first = await deploy_dag(plane.dispatcher.state, plane.dispatcher.org_id, DAG, "dag.yaml")
+    again = await deploy_dag(
+        plane.dispatcher.state, plane.dispatcher.org_id, "# a comment\n" + DAG, "dag.yaml"
+    )
     assert (first.new, again.new) == (True, False)
     assert first.dag_version == again.dag_version
 
@@ -156,7 +158,9 @@ async def test_the_same_file_deployed_twice_is_one_version(plane: ControlPlane) 
 async def test_an_unchanged_job_keeps_its_row_over_a_deploy(plane: ControlPlane) -> None:
     await plane.deploy()
     changed = DAG.replace("chunk_blocks: 10", "chunk_blocks: 20")
-    response = await deploy_dag(plane.me.state, plane.me.org_id, changed, "dag.yaml")
+    response = await deploy_dag(
+        plane.dispatcher.state, plane.dispatcher.org_id, changed, "dag.yaml"
+    )
     assert response.added == ["split"]
     assert plane.sql("SELECT count(*) AS n FROM jobs") == [{"n": 4}]
 
@@ -187,14 +191,14 @@ async def test_status_counts_tasks_per_job(plane: ControlPlane) -> None:
     split = await plane.claimed(await plane.queued_split())
     await plane.complete(split, events=[range_event(split, 0, 9), range_event(split, 10, 19)])
     await plane.settle()
-    status = await dag_status(plane.me.state, plane.me.org_id, "chain")
+    status = await dag_status(plane.dispatcher.state, plane.dispatcher.org_id, "chain")
     assert {j.name: j.counts for j in status.jobs} == {
         "request": {},
         "split": {"Completed": 1},
         "ingest": {"Queued": 2},
     }
     with pytest.raises(NotFound):
-        await dag_status(plane.me.state, plane.me.org_id, "nothing")
+        await dag_status(plane.dispatcher.state, plane.dispatcher.org_id, "nothing")
 
 
 async def test_a_big_batch_of_events_is_routed_whole(plane: ControlPlane) -> None:
@@ -222,7 +226,7 @@ async def test_inputs_name_the_committed_files_of_their_range(plane: ControlPlan
 publish:""",
     )
     ingest = await plane.claimed(await plane.queued_ingest(yaml=downstream))
-    await plane.complete(ingest, outputs=[stage(plane.me.store, ingest, 2, 0, 9)])
+    await plane.complete(ingest, outputs=[stage(plane.dispatcher.store, ingest, 2, 0, 9)])
     await plane.settle()
     (task_id,) = plane.wake_ups()
     claimed = await plane.claim(task_id)

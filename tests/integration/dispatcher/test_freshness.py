@@ -146,7 +146,7 @@ async def test_a_reorg_that_was_read_before_a_larger_range_is_committed_is_done_
     )
     assert {state for state, _, _ in await states(plane)} == {"open"}
     # The job has but one attempt: to be overtaken is none of its failures.
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     (again,) = await take(plane)
     assert spans([again]) == [(100, last)]
     await commit(plane, again)
@@ -222,7 +222,7 @@ async def test_a_reader_whose_attempt_runs_while_its_input_is_rebuilt_reads_it_a
     await deployed(pipe, data)
     await pipe.trigger((0, 9), (10, 19))
     await work_but_not_the_reader()
-    while await advance_deploys(pipe.plane.me.state):
+    while await advance_deploys(pipe.plane.dispatcher.state):
         await work_but_not_the_reader()
     for claimed in late:
         await pipe.run(claimed)
@@ -240,8 +240,8 @@ def resettable() -> dict[str, Any]:
 
 
 async def deployed(pipe: Pipeline, data: dict[str, Any]) -> None:
-    me = pipe.plane.me
-    await deploy_dag(me.state, me.org_id, yaml.safe_dump(data), "dag.yaml")
+    dispatcher = pipe.plane.dispatcher
+    await deploy_dag(dispatcher.state, dispatcher.org_id, yaml.safe_dump(data), "dag.yaml")
 
 
 async def test_rows_of_a_version_that_gave_way_go_where_the_new_one_has_none(
@@ -272,7 +272,7 @@ async def test_a_reader_that_comes_back_reads_what_its_input_holds_by_then(pipe:
     await deployed(pipe, data)
     await pipe.trigger((20, 39))
     await pipe.settle()
-    await roll_back(pipe.plane.me.state, pipe.plane.me.org_id, "r")
+    await roll_back(pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id, "r")
     await pipe.settle()
     held = (await pipe.read())["r_x"]
     assert {tuple(i["range"]) for value in held.values() for i in value["inputs"]} == {(20, 39)}
@@ -346,9 +346,9 @@ async def test_a_forced_backfill_of_what_was_merged_makes_it_anew(plane: Control
     await merged(plane)
     before = current(plane)
     request = BackfillRequest(dag_name="flow", job_name="ingest", start=0, end=19, force=True)
-    await start_backfill(plane.me.state, plane.me.org_id, request)
+    await start_backfill(plane.dispatcher.state, plane.dispatcher.org_id, request)
     assert await run_all(plane) != []
-    assert await advance_backfills(plane.me.state)
+    assert await advance_backfills(plane.dispatcher.state)
     assert list(current(plane)) == ["0-19"]
     assert current(plane) != before
 
@@ -366,7 +366,7 @@ async def test_a_reader_follows_smaller_pieces_however_long_ago_it_read(
     await pipe.trigger((0, 19), (20, 39))
     await pipe.settle()
     if forget:
-        await prune_history(pipe.plane.me.state, 0)
+        await prune_history(pipe.plane.dispatcher.state, 0)
     data["jobs"][0]["config"] = {"era": 2}
     data["jobs"][1]["config"]["revision"] = 2
     await deployed(pipe, data)
@@ -398,18 +398,18 @@ async def test_partitions_from_before_positions_go_with_the_version_they_are_of(
 async def test_a_rollback_reads_again_what_was_invalid_meanwhile(
     pipe: Pipeline, forget: bool
 ) -> None:
-    me = pipe.plane.me
+    dispatcher = pipe.plane.dispatcher
     await pipe.deploy(edges.ONE)
     await pipe.trigger((0, 9), (10, 19))
     await pipe.settle()
     await pipe.deploy(edited(edges.ONE, "a", revision=2))
     await pipe.settle()
     reorg = InvalidateRequest(dataset="p.source", scope="row_range", start=0, end=9, reason="reorg")
-    await invalidate(me.state, me.org_id, reorg)
-    await route_invalidations(me.state)
+    await invalidate(dispatcher.state, dispatcher.org_id, reorg)
+    await route_invalidations(dispatcher.state)
     assert await pipe.settle() == ["p.a"]
     if forget:
-        await prune_history(me.state, 0)
+        await prune_history(dispatcher.state, 0)
     await edges.back(pipe)
     assert await pipe.settle() == ["p.a"]
 
@@ -424,9 +424,9 @@ async def test_a_range_whose_task_failed_is_due_however_long_ago(
     await commit(plane, done)
     await plane.complete(failed, status="Failed", error_code="broken", retryable=False)
     if forget:
-        await prune_history(plane.me.state, 0)
+        await prune_history(plane.dispatcher.state, 0)
     asked = BackfillRange(dag_name="flow", job_name="ingest", start=0, end=19)
-    plan = await plan_backfill(plane.me.state, plane.me.org_id, asked)
+    plan = await plan_backfill(plane.dispatcher.state, plane.dispatcher.org_id, asked)
     assert (plan.up_to_date, plan.due) == (1, 1)
 
 
@@ -436,16 +436,16 @@ async def test_what_is_not_known_to_be_done_is_due(plane: ControlPlane) -> None:
     await run_all(plane)
     plane.sql("DELETE FROM tasks")
     asked = BackfillRange(dag_name="flow", job_name="ingest", start=0, end=9)
-    assert (await plan_backfill(plane.me.state, plane.me.org_id, asked)).due == 1
+    assert (await plan_backfill(plane.dispatcher.state, plane.dispatcher.org_id, asked)).due == 1
 
 
 async def test_a_run_that_a_user_canceled_stays_so(plane: ControlPlane) -> None:
     await plane.deploy(sources.always_on())
     await sources.settled(plane)
     (run,) = await take(plane, sources=True)
-    await sources.cancel_task(plane.me.state, plane.me.org_id, run.task.task_id)
+    await sources.cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, run.task.task_id)
     await plane.complete(run, status="Canceled")
-    await prune_history(plane.me.state, 0)
+    await prune_history(plane.dispatcher.state, 0)
     await sources.settled(plane)
     (kept,) = plane.sql(sources.RUN)
     assert (kept["id"], kept["status"]) == (run.task.task_id, "Canceled")
@@ -463,7 +463,7 @@ async def test_the_newest_cursor_is_kept(plane: ControlPlane) -> None:
             cursor,
             cursor,
         )
-    await prune_history(plane.me.state, 0)
+    await prune_history(plane.dispatcher.state, 0)
     assert plane.sql("SELECT cursor FROM events") == [{"cursor": 3}]
 
 
@@ -477,8 +477,8 @@ async def test_what_was_invalid_while_nobody_read_it_is_read_after_a_rollback(
     await say(plane, "flow.request", 0, 9)
     await route(plane)
     assert await states(plane) == [("processed", 0, 0)]
-    await prune_history(plane.me.state, 0)
-    await roll_back(plane.me.state, plane.me.org_id, "flow")
+    await prune_history(plane.dispatcher.state, 0)
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "flow")
     assert await run_all(plane) == [("ingest", 0, 9)]
 
 
@@ -486,14 +486,14 @@ async def test_what_is_done_again_is_not_taken_for_done_before_it_is(plane: Cont
     await plane.deploy(DAG)
     await trigger(plane, (0, 9))
     await run_all(plane)
-    await prune_history(plane.me.state, 0)
+    await prune_history(plane.dispatcher.state, 0)
     request = BackfillRequest(dag_name="flow", job_name="ingest", start=0, end=9, force=True)
-    await start_backfill(plane.me.state, plane.me.org_id, request)
+    await start_backfill(plane.dispatcher.state, plane.dispatcher.org_id, request)
     await plane.settle()
     (again,) = await take(plane)
     await plane.complete(again, status="Failed", error_code="broken", retryable=False)
     asked = BackfillRange(dag_name="flow", job_name="ingest", start=0, end=9)
-    assert (await plan_backfill(plane.me.state, plane.me.org_id, asked)).due == 1
+    assert (await plan_backfill(plane.dispatcher.state, plane.dispatcher.org_id, asked)).due == 1
 
 
 # --- events in another order than they happened
@@ -513,7 +513,7 @@ async def test_a_change_that_is_routed_before_an_older_one_is_read(
     plane.sql("UPDATE outbox SET available_at = now() + interval '1 h' WHERE kind = 'route'")
     # It starts when the first rewrite is committed and not routed.
     await plane.complete(decode, status="Failed", error_code="x", interrupted=True)
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     (decode,) = await take(plane)
     await rewritten(plane)
     await plane.settle()
@@ -532,7 +532,7 @@ async def test_a_change_that_is_routed_before_an_older_one_is_read(
 async def rewritten(plane: ControlPlane) -> None:
     """The chain, and what ingest made of it."""
     await say(plane, "flow.request", 0, 9)
-    await route_invalidations(plane.me.state)
+    await route_invalidations(plane.dispatcher.state)
     plane.sql(
         "UPDATE outbox SET available_at = now() WHERE kind = 'route' AND payload->'event_ids' @>"
         " (SELECT jsonb_agg(id) FROM events"
@@ -580,7 +580,7 @@ async def test_ranges_of_one_input_do_not_stand_for_those_of_another(plane: Cont
     await plane.settle()
     (first,) = await take(plane)
     await say(plane, "flow.a", 0, 4)
-    await route_invalidations(plane.me.state)
+    await route_invalidations(plane.dispatcher.state)
     await plane.trigger(0, 9, "flow", "b")
     await plane.settle()
     (second,) = await take(plane)
@@ -588,7 +588,7 @@ async def test_ranges_of_one_input_do_not_stand_for_those_of_another(plane: Cont
     with pytest.raises(CommitOvertaken) as caught:
         await commit_hull(plane, second)
     await plane.complete(second, status="Failed", error_code=caught.value.code)
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     (second,) = await take(plane)
     await commit_hull(plane, second)
     (held,) = plane.sql(MADE_OF, "join")
@@ -629,7 +629,7 @@ async def test_a_cursor_beside_a_range_that_is_held_is_done_alone(plane: Control
     await commit_hull(plane, first)
     await plane.trigger(40, 49, "flow", "a")
     emitted = EmitRequest(dataset="flow.b", events=[EventScope(cursor=7)])
-    await emit_events(plane.me.state, plane.me.org_id, emitted)
+    await emit_events(plane.dispatcher.state, plane.dispatcher.org_id, emitted)
     await plane.settle()
     (both,) = await take(plane)
     assert [(i.cursor, i.start) for i in both.task.inputs] == [(7, None)]
@@ -642,9 +642,9 @@ async def test_a_range_beside_a_cursor_is_fitted_too(plane: ControlPlane) -> Non
     (first,) = await take(plane)
     await commit_hull(plane, first)
     await say(plane, "flow.a", 5, 14)
-    await route_invalidations(plane.me.state)
+    await route_invalidations(plane.dispatcher.state)
     emitted = EmitRequest(dataset="flow.b", events=[EventScope(cursor=7)])
-    await emit_events(plane.me.state, plane.me.org_id, emitted)
+    await emit_events(plane.dispatcher.state, plane.dispatcher.org_id, emitted)
     await plane.settle()
     (both,) = await take(plane)
     assert sorted((i.cursor or 0, i.start) for i in both.task.inputs) == [(0, 0), (7, None)]
@@ -656,7 +656,7 @@ async def test_a_range_beside_a_cursor_is_fitted_too(plane: ControlPlane) -> Non
 async def commit_hull(plane: ControlPlane, claimed: Claimed) -> None:
     ranges = [(i.start, i.end) for i in claimed.task.inputs if i.start is not None]
     first, last = min(start for start, _ in ranges), max(end or 0 for _, end in ranges)
-    await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, first, last)])
+    await plane.complete(claimed, outputs=[stage(plane.dispatcher.store, claimed, 0, first, last)])
 
 
 # --- several ranges at once
@@ -682,11 +682,11 @@ async def test_what_was_never_read_between_two_ranges_is_not_held(plane: Control
     await trigger(plane, (0, 9), (50, 59))
     (both,) = await take(plane)
     assert spans([both]) == [(0, 9), (50, 59)]
-    await plane.complete(both, outputs=[stage(plane.me.store, both, 0, 0, 59)])
+    await plane.complete(both, outputs=[stage(plane.dispatcher.store, both, 0, 0, 59)])
     await trigger(plane, (20, 29))
     (between,) = await take(plane)
     assert spans([between]) == [(0, 9), (20, 29), (50, 59)]
-    await plane.complete(between, outputs=[stage(plane.me.store, between, 0, 0, 59)])
+    await plane.complete(between, outputs=[stage(plane.dispatcher.store, between, 0, 0, 59)])
     assert current(plane) == {"0-59": between.task.task_id}
 
 
@@ -704,9 +704,9 @@ async def test_what_is_invalid_is_never_dropped_from_a_queue(plane: ControlPlane
         await say(plane, "flow.request", *each)
     await route(plane)
     await trigger(plane, (60, 69), (70, 79))
-    await relieve_pressure(plane.me.state)
+    await relieve_pressure(plane.dispatcher.state)
     await run_all(plane)
-    await close_invalidations(plane.me.state)
+    await close_invalidations(plane.dispatcher.state)
     held = current(plane)
     assert all(held[key] != made for key, made in before.items())
     assert {state for state, _, _ in await states(plane)} == {"processed"}
@@ -721,14 +721,14 @@ async def test_a_source_that_writes_files_loses_none(plane: ControlPlane) -> Non
     await plane.deploy(sources.always_on())
     await sources.settled(plane)
     (run,) = await take(plane, sources=True)
-    await plane.complete(run, outputs=[stage(plane.me.store, run, 0, 0, 19)])
+    await plane.complete(run, outputs=[stage(plane.dispatcher.store, run, 0, 0, 19)])
     plane.sql("UPDATE tasks SET drain_requested_at = now() WHERE dedupe_key = 'run'")
     await sources.settled(plane)
     (again,) = await take(plane, sources=True)
     with pytest.raises(PartitionOverlap):
-        await plane.complete(again, outputs=[stage(plane.me.store, again, 0, 10, 29)])
+        await plane.complete(again, outputs=[stage(plane.dispatcher.store, again, 0, 10, 29)])
     assert list(current(plane)) == ["0-19"]
-    await plane.complete(again, outputs=[stage(plane.me.store, again, 0, 20, 29)])
+    await plane.complete(again, outputs=[stage(plane.dispatcher.store, again, 0, 20, 29)])
     assert list(current(plane)) == ["0-19", "20-29"]
 
 
@@ -738,9 +738,13 @@ async def test_a_source_that_writes_files_loses_none(plane: ControlPlane) -> Non
 async def test_what_one_attempt_commits_is_there_at_one_moment(plane: ControlPlane) -> None:
     names = ["blocks", "transactions", "logs"]
     one = await plane.claimed(await plane.queued_ingest())
-    await plane.complete(one, outputs=[stage(plane.me.store, one, i, 0, 9) for i in range(3)])
+    await plane.complete(
+        one, outputs=[stage(plane.dispatcher.store, one, i, 0, 9) for i in range(3)]
+    )
     two = await plane.claimed(await another_ingest(plane, 0, 9))
-    await plane.complete(two, outputs=[stage(plane.me.store, two, i, 0, 9) for i in range(3)])
+    await plane.complete(
+        two, outputs=[stage(plane.dispatcher.store, two, i, 0, 9) for i in range(3)]
+    )
     moments = plane.sql(
         "SELECT DISTINCT committed_at FROM partition_versions ORDER BY committed_at"
     )
@@ -748,6 +752,6 @@ async def test_what_one_attempt_commits_is_there_at_one_moment(plane: ControlPla
     for row in moments:
         at = row["committed_at"].isoformat()
         request = ResolveRequest(datasets=[DatasetRef(name=name, at=at) for name in names])
-        found = await resolve_datasets(plane.me.state, plane.me.org_id, request)
+        found = await resolve_datasets(plane.dispatcher.state, plane.dispatcher.org_id, request)
         makers = {str(two.task.task_id) in uri for each in found.datasets for uri in each.files}
         assert len(makers) == 1

@@ -45,7 +45,7 @@ BUCKET, SCRATCH = "trace-data", "trace-scratch"
 
 
 def collecting(plane: ControlPlane, grace_s: float = 0.0) -> Collecting:
-    return Collecting(plane.me.state, plane.me.store, BUCKET, SCRATCH, grace_s)
+    return Collecting(plane.dispatcher.state, plane.dispatcher.store, BUCKET, SCRATCH, grace_s)
 
 
 async def collected(
@@ -62,7 +62,7 @@ async def collected(
 
 def stored(plane: ControlPlane) -> set[str]:
     """Every file, also half-written ones."""
-    root = Path(plane.me.store.root)
+    root = Path(plane.dispatcher.store.root)
     return {
         f"s3://{path.relative_to(root)}"
         for bucket in (BUCKET, SCRATCH)
@@ -91,7 +91,7 @@ async def started(pipe: Pipeline, start: int = 0) -> Claimed:
 
 def write(pipe: Pipeline, claimed: Claimed, name: str = "half.parquet") -> str:
     uri = claimed.task.outputs[0].prefix + name
-    pipe.plane.me.store.put(uri, b"half a file")
+    pipe.plane.dispatcher.store.put(uri, b"half a file")
     return uri
 
 
@@ -100,7 +100,7 @@ async def reaped(plane: ControlPlane) -> None:
         "UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '1 s'"
         " WHERE status = 'Running'"
     )
-    await reap_leases(plane.me.state)
+    await reap_leases(plane.dispatcher.state)
 
 
 async def test_what_a_failed_attempt_staged_goes_and_what_its_retry_committed_stays(
@@ -205,8 +205,8 @@ async def test_losers_of_deliveries_and_those_nobody_committed_go(plane: Control
     await asyncio.gather(*(deliver(plane, "msg_1", body) for body in bodies))
     (row,) = plane.sql("SELECT location FROM partition_versions")
     never = row["location"].rstrip("/")[:-4] + "0000/"
-    plane.me.store.put(never + "crashed.parquet", b"x")
-    plane.me.store.put(row["location"] + "loser.parquet", b"x")
+    plane.dispatcher.store.put(never + "crashed.parquet", b"x")
+    plane.dispatcher.store.put(row["location"] + "loser.parquet", b"x")
     assert await collected(plane, grace_s=3600) == []
     found = await collected(plane)
     assert {item.why for item in found} == {"delivery"}
@@ -219,7 +219,7 @@ async def test_batches_that_nobody_published_go_and_those_no_sink_took_stay(pipe
     for claimed in (first, second):
         dataset = claimed.task.outputs[0].dataset_uuid
         place = scratch_prefix(SCRATCH, dataset, claimed.task.task_id, 1)
-        pipe.plane.me.store.put(f"{place}batch", b"x")
+        pipe.plane.dispatcher.store.put(f"{place}batch", b"x")
     request = BufferPublishRequest(
         **fence_fields(second),
         dataset_uuid=dataset,
@@ -227,18 +227,18 @@ async def test_batches_that_nobody_published_go_and_those_no_sink_took_stay(pipe
         batch_uri=f"{place}batch",
         record_count=1,
     )
-    await publish_buffer(pipe.plane.me.state, SCRATCH, request)
+    await publish_buffer(pipe.plane.dispatcher.state, SCRATCH, request)
     for claimed in (first, second):
         await pipe.plane.complete(claimed)
     (item,) = await collected(pipe.plane)
     assert (item.why, str(first.task.task_id) in item.place) == ("not_published", True)
     assert stored(pipe.plane) == {f"{place}batch"}
     # No sink has taken it: it outlives all other history, until one has.
-    await prune_history(pipe.plane.me.state, keep_days=0)
+    await prune_history(pipe.plane.dispatcher.state, keep_days=0)
     assert await collected(pipe.plane) == []
     assert stored(pipe.plane) == {f"{place}batch"}
     pipe.plane.sql("UPDATE buffer_publishes SET taken_at = clock_timestamp()")
-    await prune_history(pipe.plane.me.state, keep_days=0)
+    await prune_history(pipe.plane.dispatcher.state, keep_days=0)
     assert [item.why for item in await collected(pipe.plane)] == ["not_published"]
 
 
@@ -246,15 +246,15 @@ async def test_what_a_forgotten_task_left_goes_with_its_log(pipe: Pipeline) -> N
     await pipe.deploy({"a": Job()})
     claimed = await started(pipe)
     name = write(pipe, claimed)
-    said = log_uri(BUCKET, pipe.plane.me.org_id, claimed.task.task_id, 1)
-    pipe.plane.me.store.put(said, b"{}\n")
+    said = log_uri(BUCKET, pipe.plane.dispatcher.org_id, claimed.task.task_id, 1)
+    pipe.plane.dispatcher.store.put(said, b"{}\n")
     await pipe.plane.complete(claimed, status="Failed", retryable=False)
     await collected(pipe.plane)
     assert stored(pipe.plane) == {said}
     write(pipe, claimed)
     # Nothing that counts is with it any more.
     pipe.plane.sql("DELETE FROM task_inputs")
-    await prune_history(pipe.plane.me.state, keep_days=0)
+    await prune_history(pipe.plane.dispatcher.state, keep_days=0)
     found = await collected(pipe.plane)
     assert {(item.why, item.objects) for item in found} == {("not_committed", 1), ("log", 1)}
     assert stored(pipe.plane) == set(), name
@@ -265,7 +265,7 @@ async def test_a_database_from_a_backup_deletes_nothing_that_was_committed_since
 ) -> None:
     await pipe.deploy({"a": Job()})
     await pipe.plane.complete(await started(pipe), status="Failed", retryable=False)
-    await prune_history(pipe.plane.me.state, keep_days=0)
+    await prune_history(pipe.plane.dispatcher.state, keep_days=0)
     later = await started(pipe, 10)
     name = write(pipe, later)
     await pipe.plane.complete(later)
@@ -289,7 +289,7 @@ async def test_no_transaction_waits_for_the_object_store(pipe: Pipeline) -> None
             free.append(bool(pipe.plane.sql("SELECT task_id FROM leftovers FOR UPDATE NOWAIT")))
             return super().delete_prefix(prefix)
 
-    store = Watched(str(pipe.plane.me.store.root))
+    store = Watched(str(pipe.plane.dispatcher.store.root))
     (found,) = await sweep_attempts(replace(collecting(pipe.plane), store=store))
     assert (free, found.objects) == ([True], 1)
     assert pipe.plane.sql("SELECT task_id FROM leftovers") == []
@@ -300,7 +300,7 @@ async def test_what_belongs_to_nobody_is_left_alone_and_reported(pipe: Pipeline)
     claimed = await started(pipe)
     await pipe.plane.complete(claimed, status="Failed", retryable=False)
     output = claimed.task.outputs[0]
-    org, store = pipe.plane.me.org_id, pipe.plane.me.store
+    org, store = pipe.plane.dispatcher.org_id, pipe.plane.dispatcher.store
     unknown = generation_prefix(BUCKET, org, output.dataset_uuid, uuid4())
     known = generation_prefix(BUCKET, org, output.dataset_uuid, output.dataset_version)
     strange = ("notes/a", "readme", "hooks/notes/a", f"{claimed.task.task_id}/1.jsonl")
@@ -409,7 +409,7 @@ def test_after_any_history_every_committed_file_is_there_and_no_other(
             for claimed in self._somebody(data):
                 end = CompleteRequest(**fence_fields(claimed), status="Failed", retryable=retryable)
                 with contextlib.suppress(TraceError):
-                    do(complete_task(plane.me.completing, end))
+                    do(complete_task(plane.dispatcher.completing, end))
 
         @rule()
         def crash(self) -> None:
@@ -418,7 +418,7 @@ def test_after_any_history_every_committed_file_is_there_and_no_other(
         @rule()
         def retry(self) -> None:
             plane.sql("UPDATE tasks SET next_retry_at = now() WHERE next_retry_at IS NOT NULL")
-            do(requeue_failed(plane.me.state))
+            do(requeue_failed(plane.dispatcher.state))
 
         @rule()
         def redeploy(self) -> None:
@@ -436,21 +436,26 @@ def test_after_any_history_every_committed_file_is_there_and_no_other(
                 self.dag,
             ):
                 with contextlib.suppress(DatasetInUse):
-                    place = (plane.me.state, plane.me.data, plane.me.store, BUCKET)
-                    named = (plane.me.org_id, f"{self.dag}_a", [row["version"]])
+                    place = (
+                        plane.dispatcher.state,
+                        plane.dispatcher.data,
+                        plane.dispatcher.store,
+                        BUCKET,
+                    )
+                    named = (plane.dispatcher.org_id, f"{self.dag}_a", [row["version"]])
                     do(purge_generations(*place, *named))
 
         @rule()
         def forget(self) -> None:
-            do(prune_history(plane.me.state, keep_days=0))
+            do(prune_history(plane.dispatcher.state, keep_days=0))
 
         @rule()
         def collect(self) -> None:
-            before = {uri: plane.me.store.get(uri) for uri in committed(plane)}
+            before = {uri: plane.dispatcher.store.get(uri) for uri in committed(plane)}
             alive = live(plane)
             staged = {uri for uri in stored(plane) if any(place in uri for place in alive)}
             do(collected(plane, pieces=100))
-            assert before == {uri: plane.me.store.get(uri) for uri in committed(plane)}
+            assert before == {uri: plane.dispatcher.store.get(uri) for uri in committed(plane)}
             assert stored(plane) == set(before) | staged
 
         def teardown(self) -> None:

@@ -16,17 +16,17 @@ pytestmark = pytest.mark.anyio
 
 async def committed(plane: ControlPlane) -> None:
     claimed = await plane.claimed(await plane.queued_ingest())
-    outputs = [stage(plane.me.store, claimed, n, 0, 9) for n in range(3)]
+    outputs = [stage(plane.dispatcher.store, claimed, n, 0, 9) for n in range(3)]
     await plane.complete(claimed, outputs=outputs)
     await plane.settle()
 
 
 async def test_a_partition_whose_event_was_lost_is_announced_again(plane: ControlPlane) -> None:
     await committed(plane)
-    assert await reconcile_partitions(plane.me.state) == 0
+    assert await reconcile_partitions(plane.dispatcher.state) == 0
     plane.sql("DELETE FROM events WHERE identity LIKE '%%@%%'")
-    assert await reconcile_partitions(plane.me.state) == 3
-    assert await reconcile_partitions(plane.me.state) == 0
+    assert await reconcile_partitions(plane.dispatcher.state) == 3
+    assert await reconcile_partitions(plane.dispatcher.state) == 0
     rows = plane.sql("SELECT partition_key FROM events WHERE identity LIKE '%%@%%'")
     assert [row["partition_key"] for row in rows] == ["0-9"] * 3
 
@@ -48,8 +48,8 @@ async def test_old_tasks_are_forgotten_and_live_ones_kept(plane: ControlPlane) -
     done, _ = await take(plane, 2)
     await plane.complete(done)
     age(plane, done.task.task_id, 100)
-    assert await prune_history(plane.me.state, keep_days=365) == 0
-    assert await prune_history(plane.me.state, keep_days=90) > 0
+    assert await prune_history(plane.dispatcher.state, keep_days=365) == 0
+    assert await prune_history(plane.dispatcher.state, keep_days=90) > 0
     (left,) = plane.sql("SELECT status FROM tasks")
     assert left["status"] == "Running"
 
@@ -57,8 +57,8 @@ async def test_old_tasks_are_forgotten_and_live_ones_kept(plane: ControlPlane) -
 async def test_the_event_of_a_current_partition_is_never_forgotten(plane: ControlPlane) -> None:
     await committed(plane)
     plane.sql("UPDATE events SET recorded_at = recorded_at - interval '400 days'")
-    await prune_history(plane.me.state, keep_days=90)
+    await prune_history(plane.dispatcher.state, keep_days=90)
     kept = plane.sql("SELECT materialisation IS NULL AS emitted FROM events ORDER BY id")
     # And so are the ranges that nothing else stands for: a rebuild starts from them.
     assert [row["emitted"] for row in kept] == [True, True, False, False, False]
-    assert await reconcile_partitions(plane.me.state) == 0
+    assert await reconcile_partitions(plane.dispatcher.state) == 0

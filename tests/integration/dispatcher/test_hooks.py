@@ -39,8 +39,14 @@ FIRST = delivery_key("msg_1")
 
 
 def receiving(plane: ControlPlane, store: Any = None) -> Receiving:
-    me = plane.me
-    return Receiving(me.state, store or me.store, me.grants.bucket, me.org_id, me.secrets.named)
+    dispatcher = plane.dispatcher
+    return Receiving(
+        dispatcher.state,
+        store or dispatcher.store,
+        dispatcher.grants.bucket,
+        dispatcher.org_id,
+        dispatcher.secrets.named,
+    )
 
 
 def delivery(plane: ControlPlane, webhook_id: str, body: bytes) -> Delivery:
@@ -82,7 +88,7 @@ async def test_a_delivery_is_a_file_a_partition_and_a_task_that_is_given_the_fil
     inputs = {c.task.inputs[0].partition_key: c.task.inputs[0] for c in claims}
     assert set(inputs) == {FIRST, delivery_key("msg_2")}
     (uri,) = inputs[FIRST].files
-    written = plane.me.store.get(uri)
+    written = plane.dispatcher.store.get(uri)
     (delivered,) = rows(written)
     assert (delivered["webhook_id"], delivered["body"]) == ("msg_1", body.decode())
     assert delivered["received_at"].tzinfo is not None
@@ -104,7 +110,7 @@ async def test_the_same_id_again_changes_nothing(plane: ControlPlane) -> None:
     assert partitions(plane) == [before]
     assert plane.sql("SELECT count(*) AS n FROM events") == [{"n": 1}]
     uri = before["location"] + before["files"][0]["name"]
-    assert rows(plane.me.store.get(uri))[0]["body"] == '{"n": 1}'
+    assert rows(plane.dispatcher.store.get(uri))[0]["body"] == '{"n": 1}'
 
 
 async def test_an_id_that_was_a_key_itself_once_is_still_known(plane: ControlPlane) -> None:
@@ -124,7 +130,9 @@ async def test_the_columns_of_deliveries_are_known_before_there_is_one(
     (before,) = plane.sql(said)
     await deliver(plane, "msg_1")
     (row,) = partitions(plane)
-    file = pq.read_schema(io.BytesIO(plane.me.store.get(row["location"] + row["files"][0]["name"])))
+    file = pq.read_schema(
+        io.BytesIO(plane.dispatcher.store.get(row["location"] + row["files"][0]["name"]))
+    )
     assert before["columns"] == [
         {"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in file
     ]
@@ -138,7 +146,7 @@ async def test_of_many_at_once_with_one_id_one_is_kept_whole(plane: ControlPlane
     accepted = await asyncio.gather(*(deliver(plane, "msg_1", body) for body in bodies))
     assert sorted(accepted) == [False] * 5 + [True]
     (row,) = partitions(plane)
-    written = plane.me.store.get(row["location"] + row["files"][0]["name"])
+    written = plane.dispatcher.store.get(row["location"] + row["files"][0]["name"])
     assert rows(written)[0]["body"].encode() == bodies[accepted.index(True)]
     assert hashlib.sha256(written).hexdigest() == row["files"][0]["sha256"]
 
@@ -175,10 +183,12 @@ async def test_a_delivery_during_a_deploy_goes_to_the_version_that_becomes_activ
         done = False
 
         def put(self, uri: str, body: bytes) -> None:
-            plane.me.store.put(uri, body)
+            plane.dispatcher.store.put(uri, body)
             if not self.done:
                 self.done = True
-                deploying = deploy_dag(plane.me.state, plane.me.org_id, reset, "dag.yaml")
+                deploying = deploy_dag(
+                    plane.dispatcher.state, plane.dispatcher.org_id, reset, "dag.yaml"
+                )
                 asyncio.run_coroutine_threadsafe(deploying, loop).result(20)
 
     given = delivery(plane, "msg_1", b"{}")
@@ -193,11 +203,13 @@ async def test_a_delivery_during_a_deploy_goes_to_the_version_that_becomes_activ
 
 async def test_a_paused_source_refuses_deliveries_and_keeps_none(plane: ControlPlane) -> None:
     await plane.deploy(DAG)
-    await pause_job(plane.me.state, plane.me.org_id, "hooked", "calls", PauseRequest())
+    await pause_job(
+        plane.dispatcher.state, plane.dispatcher.org_id, "hooked", "calls", PauseRequest()
+    )
     with pytest.raises(JobOnHold):
         await deliver(plane, "msg_1")
     assert partitions(plane) == []
-    assert not list(plane.me.store.list("s3://trace-data/org/"))
+    assert not list(plane.dispatcher.store.list("s3://trace-data/org/"))
 
 
 @pytest.mark.parametrize(
@@ -229,7 +241,7 @@ async def test_an_event_that_got_lost_is_found_by_its_partition(plane: ControlPl
     await deliver(plane, "msg_1")
     plane.sql("DELETE FROM events")
     plane.sql("DELETE FROM outbox")
-    assert await reconcile_partitions(plane.me.state) == 1
+    assert await reconcile_partitions(plane.dispatcher.state) == 1
     await plane.settle()
     (task_id,) = plane.wake_ups()
     assert (await plane.claimed(task_id)).task.inputs[0].partition_key == FIRST

@@ -61,13 +61,13 @@ jobs:
 
 async def take(plane: ControlPlane, n: int = 100, *, sources: bool = False) -> list[Claimed]:
     found = await claim_tasks(
-        plane.me.state, plane.me.grants, "ecs_platform", ["w"] * n, sources=sources
+        plane.dispatcher.state, plane.dispatcher.grants, "ecs_platform", ["w"] * n, sources=sources
     )
     return [claimed for _, claimed in found]
 
 
 async def commit(plane: ControlPlane, claimed: Claimed) -> None:
-    outputs = [stage(plane.me.store, claimed, 0, *span(claimed))]
+    outputs = [stage(plane.dispatcher.store, claimed, 0, *span(claimed))]
     await plane.complete(claimed, outputs=outputs)
 
 
@@ -98,11 +98,11 @@ async def say(plane: ControlPlane, dataset: str, *part: Any, **fields: Any) -> I
     if len(part) == 2:
         scope = {"scope": "row_range", "start": part[0], "end": part[1]}
     request = InvalidateRequest(dataset=dataset, **(scope | {"reason": "wrong"} | fields))
-    return await invalidate(plane.me.state, plane.me.org_id, request)
+    return await invalidate(plane.dispatcher.state, plane.dispatcher.org_id, request)
 
 
 async def route(plane: ControlPlane) -> int:
-    routed = await route_invalidations(plane.me.state)
+    routed = await route_invalidations(plane.dispatcher.state)
     await plane.settle()
     return routed
 
@@ -130,12 +130,14 @@ def part_of(dataset: UUID, version: UUID, start: int, end: int) -> dict[str, Any
 
 async def report(plane: ControlPlane, claimed: Claimed, *invalid: dict[str, Any]) -> int:
     request = EventsRequest(**fence_fields(claimed), invalidations=list(invalid))
-    return await record_events(plane.me.state, request, plane.me.grants.trusts)
+    return await record_events(plane.dispatcher.state, request, plane.dispatcher.grants.trusts)
 
 
 async def states(plane: ControlPlane) -> list[tuple[str, int, int]]:
     """Of each: its state, its tasks, and how many are done."""
-    found = await list_invalidations(plane.me.state, plane.me.org_id, None, 100, open_only=False)
+    found = await list_invalidations(
+        plane.dispatcher.state, plane.dispatcher.org_id, None, 100, open_only=False
+    )
     return [(each.state, each.tasks, each.tasks_done) for each in found.invalidations]
 
 
@@ -178,7 +180,9 @@ async def test_a_part_that_nothing_upstream_holds_is_processed_and_says_so(
     answer = await say(plane, "flow.ingest", 50, 59)
     assert (answer.jobs, answer.note) == ([], NOTHING_UPSTREAM)
     await route(plane)
-    found = await list_invalidations(plane.me.state, plane.me.org_id, None, 1, open_only=False)
+    found = await list_invalidations(
+        plane.dispatcher.state, plane.dispatcher.org_id, None, 1, open_only=False
+    )
     (only,) = found.invalidations
     assert (only.state, only.note) == ("processed", NOTHING_UPSTREAM)
     assert await take(plane) == []
@@ -198,12 +202,12 @@ async def test_a_part_whose_input_is_not_routed_yet_is_made_anew(plane: ControlP
     claims = {claimed.task.job.name: claimed for claimed in await take(plane)}
     await plane.complete(claims["decode"], status="Failed", error_code="x", interrupted=True)
     await commit(plane, claims["ingest"])
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     (decode,) = await take(plane)
     await commit(plane, decode)
     answer = await say(plane, "flow.decode", 0, 9)
     assert (answer.jobs, answer.note) == (["flow.decode"], None)
-    await route_invalidations(plane.me.state)
+    await route_invalidations(plane.dispatcher.state)
     await run_all(plane)
     assert made_by(plane, "decode") != [decode.task.task_id]
     assert [state for state, _, _ in await states(plane)] == ["processed"] * 2
@@ -320,7 +324,7 @@ async def test_what_an_attempt_neither_reads_nor_writes_is_not_its_business(
     invalid = part_of(foreign["uuid"], foreign["current_version"], 0, 9)
     with pytest.raises(Forbidden):
         await report(plane, claimed, invalid)
-    for outputs in ([], [stage(plane.me.store, claimed, 0, 10, 19)]):
+    for outputs in ([], [stage(plane.dispatcher.store, claimed, 0, 10, 19)]):
         with pytest.raises(Forbidden):
             await plane.complete(claimed, outputs=outputs, invalidations=[invalid])
     assert plane.sql("SELECT count(*) AS n FROM data_invalidations") == [{"n": 0}]
@@ -370,9 +374,9 @@ async def test_it_is_processed_only_when_all_readers_completed(plane: ControlPla
     await commit(plane, count)
     assert await states(plane) == [("open", 2, 1)]
     await plane.complete(decode, status="Failed", retryable=False)
-    await close_invalidations(plane.me.state)
+    await close_invalidations(plane.dispatcher.state)
     assert await states(plane) == [("open", 2, 1)]
-    await retry_task(plane.me.state, plane.me.org_id, decode.task.task_id)
+    await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, decode.task.task_id)
     await plane.settle()
     await commit(plane, await plane.claimed(decode.task.task_id))
     assert await states(plane) == [("processed", 2, 2)]
@@ -396,10 +400,10 @@ async def test_a_canceled_task_leaves_it_open_and_the_listing_names_it(
     await say(plane, "flow.request", 0, 9)
     await route(plane)
     (task,) = plane.sql("SELECT id FROM tasks WHERE status = 'Queued'")
-    await cancel_task(plane.me.state, plane.me.org_id, task["id"])
-    await close_invalidations(plane.me.state)
+    await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, task["id"])
+    await close_invalidations(plane.dispatcher.state)
     found = await list_invalidations(
-        plane.me.state, plane.me.org_id, "flow.request", 10, open_only=True
+        plane.dispatcher.state, plane.dispatcher.org_id, "flow.request", 10, open_only=True
     )
     (only,) = found.invalidations
     assert (only.state, only.failed_task_id) == ("open", task["id"])
@@ -474,14 +478,14 @@ async def test_during_a_deploy_it_is_held_and_given_to_the_version_that_follows(
     plane: ControlPlane,
 ) -> None:
     await filled(plane, (0, 9))
-    me = plane.me
+    dispatcher = plane.dispatcher
     changed = DAG.replace(
         "operator: no_op\n    inputs: [{ from: { job: ingest } }]\n    outputs: [rows]",
         "operator: no_op\n    config: { emit: true }\n"
         "    inputs: [{ from: { job: ingest } }]\n    outputs: [rows]",
     )
     assert changed != DAG
-    deployed = await deploy_dag(me.state, me.org_id, changed, "dag.yaml")
+    deployed = await deploy_dag(dispatcher.state, dispatcher.org_id, changed, "dag.yaml")
     assert (deployed.status, deployed.builds) == ("Building", ["decode"])
     await plane.settle()
     (building,) = await take(plane)
@@ -494,11 +498,11 @@ async def test_during_a_deploy_it_is_held_and_given_to_the_version_that_follows(
     assert work([count]) == [("count", 0, 9)]
     await commit(plane, count)
     # The other reader is being rebuilt.
-    await close_invalidations(me.state)
+    await close_invalidations(dispatcher.state)
     assert await states(plane) == [("open", 1, 1)]
     await commit(plane, building)
     await plane.settle()
-    assert await advance_deploys(me.state) == 1
+    assert await advance_deploys(dispatcher.state) == 1
     await plane.settle()
     assert work(await take(plane)) == [("decode", 0, 9)]
 
@@ -511,8 +515,8 @@ async def test_what_a_version_that_gave_way_had_to_do_for_it_is_done_with(
     await route(plane)
     assert await states(plane) == [("open", 1, 0)]
     changed = DAG.replace("operator: no_op", "operator: no_op\n    config: { emit: true }", 1)
-    await deploy_dag(plane.me.state, plane.me.org_id, changed, "dag.yaml")
-    await close_invalidations(plane.me.state)
+    await deploy_dag(plane.dispatcher.state, plane.dispatcher.org_id, changed, "dag.yaml")
+    await close_invalidations(plane.dispatcher.state)
     assert await states(plane) == [("open", 1, 0)], "the one before still serves"
     late: list[Claimed] = []
     for _ in range(3):
@@ -523,10 +527,10 @@ async def test_what_a_version_that_gave_way_had_to_do_for_it_is_done_with(
             else:
                 late.append(claimed)
     await plane.settle()
-    assert await advance_deploys(plane.me.state) == 1
+    assert await advance_deploys(plane.dispatcher.state) == 1
     await commit(plane, late[0])
     assert await states(plane) == [("open", 1, 0)], "it was superseded, and completes nothing"
-    assert await close_invalidations(plane.me.state) == 1
+    assert await close_invalidations(plane.dispatcher.state) == 1
     assert await states(plane) == [("processed", 1, 1)]
 
 
@@ -535,12 +539,12 @@ async def test_while_its_producer_is_rebuilt_a_part_that_is_to_be_made_anew_wait
 ) -> None:
     await filled(plane, (0, 9))
     changed = DAG.replace("operator: no_op", "operator: no_op\n    config: { emit: true }", 1)
-    await deploy_dag(plane.me.state, plane.me.org_id, changed, "dag.yaml")
+    await deploy_dag(plane.dispatcher.state, plane.dispatcher.org_id, changed, "dag.yaml")
     await say(plane, "flow.ingest", 0, 9)
     assert await route(plane) == 0
     assert await states(plane) == [("waiting", 0, 0)]
     # The version before goes on, and so does this.
-    await roll_back(plane.me.state, plane.me.org_id, "flow")
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "flow")
     assert await route(plane) == 1
     assert await states(plane) == [("open", 1, 0)]
     assert ("ingest", 0, 9) in await run_all(plane)
@@ -616,7 +620,7 @@ async def test_a_table_of_files_that_were_made_anew_invalidates_what_follows(
             if not claims:
                 return sorted(names)
             for claimed in claims:
-                outputs = [stage(plane.me.store, claimed, 0, 0, 9)]
+                outputs = [stage(plane.dispatcher.store, claimed, 0, 0, 9)]
                 if claimed.task.job.name in ("decode", "below"):
                     outputs = [table(claimed, 9)]
                 await plane.complete(claimed, outputs=outputs)
@@ -645,7 +649,7 @@ async def test_a_partition_that_is_no_range_is_found_by_its_key(plane: ControlPl
     await plane.deploy(DAG)
     day: Any = [{"partition_key": "2024-05-01"}]
     emitted = EmitRequest(dataset="flow.request", events=day)
-    await emit_events(plane.me.state, plane.me.org_id, emitted)
+    await emit_events(plane.dispatcher.state, plane.dispatcher.org_id, emitted)
     await plane.settle()
     (claimed,) = await take(plane)
     await plane.complete(claimed)
@@ -664,7 +668,7 @@ async def test_two_dispatchers_route_each_once(plane: ControlPlane) -> None:
     await filled(plane, (0, 99))
     for n in range(20):
         await say(plane, "flow.request", 5 * n, 5 * n + 1)
-    state = plane.me.state
+    state = plane.dispatcher.state
     routed = await asyncio.gather(*(route_invalidations(state) for _ in range(4)))
     assert sum(routed) == 20
     await plane.settle()

@@ -33,8 +33,8 @@ def worker(plane: ControlPlane, source_slots: int) -> None:
 
 
 async def warnings(plane: ControlPlane, yaml: str) -> list[str]:
-    planned = await plan_dag(plane.me.state, plane.me.org_id, yaml, "dag.yaml")
-    deployed = await deploy_dag(plane.me.state, plane.me.org_id, yaml, "dag.yaml")
+    planned = await plan_dag(plane.dispatcher.state, plane.dispatcher.org_id, yaml, "dag.yaml")
+    deployed = await deploy_dag(plane.dispatcher.state, plane.dispatcher.org_id, yaml, "dag.yaml")
     assert planned.warnings == deployed.warnings
     return planned.warnings
 
@@ -58,21 +58,29 @@ async def test_more_sources_than_slots_are_told_those_of_other_dags_included(
     assert "4 always_on sources" in said
     assert "its workers have 3: 1 will wait" in said
     # One that is paused has given its slot back.
-    await pause_job(plane.me.state, plane.me.org_id, "one", "s0", PauseRequest())
+    await pause_job(plane.dispatcher.state, plane.dispatcher.org_id, "one", "s0", PauseRequest())
     assert await warnings(plane, endless("two", 2)) == []
 
 
 async def test_why_and_queues_tell_of_a_source_that_waits_for_a_slot(plane: ControlPlane) -> None:
     worker(plane, 1)
     await plane.deploy(endless("d", 2))
-    await watch_sources(plane.me.state, 1.0)
+    await watch_sources(plane.dispatcher.state, 1.0)
     await plane.settle()
     first, second = plane.wake_ups()
     await plane.claimed(first, "w")
     why = await explain(
-        plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id, str(second)
+        plane.dispatcher.state,
+        plane.dispatcher.data,
+        plane.dispatcher.runtimes,
+        plane.dispatcher.org_id,
+        str(second),
     )
     assert why.reasons[0].code == "source_slots_full"
     assert "[worker] source_slots" in (why.reasons[0].cure or "")
-    (alive,) = (await list_queues(plane.me.state, plane.me.dead_letters, plane.me.org_id)).workers
+    (alive,) = (
+        await list_queues(
+            plane.dispatcher.state, plane.dispatcher.dead_letters, plane.dispatcher.org_id
+        )
+    ).workers
     assert (alive.slots, alive.running, alive.source_slots, alive.running_sources) == (2, 0, 1, 1)

@@ -58,7 +58,9 @@ async def lineage(
     depth: int = 100,
     column: str | None = None,
 ) -> Lineage:
-    return await trace_lineage(plane.me.state, plane.me.org_id, subject, column, direction, depth)
+    return await trace_lineage(
+        plane.dispatcher.state, plane.dispatcher.org_id, subject, column, direction, depth
+    )
 
 
 def ids(found: Lineage) -> set[str]:
@@ -119,7 +121,7 @@ async def test_lineage_is_that_of_the_active_version(plane: ControlPlane) -> Non
     skipped = DAG.replace("job: split, output: chunks", "job: request, output: ranges")
     await plane.deploy(skipped)
     assert "chain.split.0" not in ids(await lineage(plane, "blocks", "up"))
-    await roll_back(plane.me.state, plane.me.org_id, "chain")
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "chain")
     assert "chain.split.0" in ids(await lineage(plane, "blocks", "up"))
 
 
@@ -184,7 +186,7 @@ async def test_what_a_dag_says_of_its_columns_is_that_of_its_active_version(
     await plane.deploy(DECODED)
     await plane.deploy(DECODED.replace("from: [logs.data, logs.address]", "from: [logs.data]"))
     assert "logs.address" not in ids(await lineage(plane, "transfers", "up", column="value"))
-    await roll_back(plane.me.state, plane.me.org_id, "decoded")
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "decoded")
     assert "logs.address" in ids(await lineage(plane, "transfers", "up", column="value"))
     await plane.deploy(DAG)
     found = await lineage(plane, "totals", "up", column="token")

@@ -44,13 +44,13 @@ def figure(metrics: Metrics, name: str, **labels: str) -> float | None:
 
 async def measured(plane: ControlPlane) -> Metrics:
     metrics = Metrics()
-    assert await measure(plane.me.state, plane.me.org_id, metrics) == 0
+    assert await measure(plane.dispatcher.state, plane.dispatcher.org_id, metrics) == 0
     return metrics
 
 
 async def test_metrics_are_for_whoever_holds_the_user_token(plane: ControlPlane) -> None:
     await plane.deploy()
-    await measure(plane.me.state, plane.me.org_id, plane.me.metrics)
+    await measure(plane.dispatcher.state, plane.dispatcher.org_id, plane.dispatcher.metrics)
     transport = httpx.ASGITransport(app=plane.app)
     async with httpx.AsyncClient(transport=transport, base_url="https://dispatcher") as http:
         for headers in (
@@ -90,7 +90,7 @@ async def test_a_job_that_vanished_takes_its_figures_along(plane: ControlPlane) 
     assert figure(metrics, "trace_tasks_running", dag="chain", job="ingest") == 0
     renamed = DAG.replace("name: ingest", "name: fetch").replace("job: ingest", "job: fetch")
     await plane.deploy(renamed)
-    await measure(plane.me.state, plane.me.org_id, metrics)
+    await measure(plane.dispatcher.state, plane.dispatcher.org_id, metrics)
     assert figure(metrics, "trace_tasks_running", dag="chain", job="ingest") is None
     assert figure(metrics, "trace_tasks_running", dag="chain", job="fetch") == 0
 
@@ -121,7 +121,9 @@ async def test_pressure_and_holds_are_levels(plane: ControlPlane) -> None:
             rank,
         )
         assert figure(await measured(plane), "trace_backpressure_level", **job) == level
-    await pause_job(plane.me.state, plane.me.org_id, "chain", "split", PauseRequest())
+    await pause_job(
+        plane.dispatcher.state, plane.dispatcher.org_id, "chain", "split", PauseRequest()
+    )
     plane.sql(
         "INSERT INTO job_holds (org_id, dag_name, job_name, cause, from_rank, reason)"
         " SELECT org_id, dag_name, 'split', id::text, 0, 'behind' FROM jobs WHERE name = 'ingest'"
@@ -203,7 +205,7 @@ async def test_reorgs_are_counted_by_job_and_depth(plane: ControlPlane) -> None:
             "/v1/task/events", json=request.model_dump(mode="json"), headers=token
         )
     assert answer.status_code == 200, answer.text
-    metrics = plane.me.metrics
+    metrics = plane.dispatcher.metrics
     assert figure(metrics, "trace_range_rewrites_total", **follow) == 3
     assert figure(metrics, "trace_range_rewrite_blocks_count", **follow) == 2
     assert figure(metrics, "trace_range_rewrite_blocks_bucket", le="1.0", **follow) == 1
@@ -219,7 +221,7 @@ async def test_alerts_are_measured_apart_from_the_others(
     await data.open()
     try:
         deep = {"dag": "chain", "job": "follow", "severity": "critical", "code": "deep_reorg"}
-        await measure_alerts(plane.me.state, data, plane.me.org_id, metrics)
+        await measure_alerts(plane.dispatcher.state, data, plane.dispatcher.org_id, metrics)
         assert figure(metrics, "trace_alerts", **deep) == 1
         metrics.measured([])
         assert figure(metrics, "trace_alerts", **deep) == 1
@@ -239,7 +241,9 @@ async def test_what_waits_for_a_worker_is_neither_held_nor_at_its_limit(
     await plane.queued_split()
     split = {"runtime": "ecs_platform", "dag": "chain", "job": "split"}
     assert figure(await measured(plane), "trace_queue_waiting_for_worker", **split) == 1
-    await pause_job(plane.me.state, plane.me.org_id, "chain", "split", PauseRequest())
+    await pause_job(
+        plane.dispatcher.state, plane.dispatcher.org_id, "chain", "split", PauseRequest()
+    )
     metrics = await measured(plane)
     assert figure(metrics, "trace_queue_waiting_for_worker", **split) == 0
     assert figure(metrics, "trace_queue_depth", **split) == 1

@@ -69,7 +69,7 @@ publish:
 
 def stage_key(plane: ControlPlane, claimed: Claimed, key: str) -> OutputCommit:
     """A partition that is no range."""
-    target, store = claimed.task.outputs[0], plane.me.store
+    target, store = claimed.task.outputs[0], plane.dispatcher.store
     store.put(target.prefix + "rows.parquet", b"rows")
     file = ManifestFile(name="rows.parquet", bytes=4, rows=5, sha256="0" * 64)
     manifest = Manifest(partition_key=key, files=[file], rows=5, bytes=4, schema_hash="1" * 64)
@@ -99,7 +99,7 @@ def table(claimed: Claimed, cursor: int) -> OutputCommit:
 
 async def emit(plane: ControlPlane, dataset: str, **scope: Any) -> None:
     asked = EmitRequest(dataset=dataset, events=[EventScope(**scope)])
-    await emit_events(plane.me.state, plane.me.org_id, asked)
+    await emit_events(plane.dispatcher.state, plane.dispatcher.org_id, asked)
     await plane.settle()
 
 
@@ -180,7 +180,7 @@ async def test_a_range_beside_a_cursor_replaces_what_a_cursor_made(plane: Contro
     await plane.deploy(JOIN)
     await emit(plane, "flow.b", cursor=1)
     (tick,) = await take(plane)
-    await plane.complete(tick, outputs=[stage(plane.me.store, tick, 0, 0, 9)])
+    await plane.complete(tick, outputs=[stage(plane.dispatcher.store, tick, 0, 0, 9)])
     await plane.trigger(0, 9, "flow", "a")
     await emit(plane, "flow.b", cursor=2)
     (both,) = await take(plane)
@@ -218,7 +218,7 @@ async def test_an_old_reading_does_not_have_the_last_word_on_a_table(plane: Cont
 
 async def test_what_was_to_be_made_anew_does_not_end_without_it(plane: ControlPlane) -> None:
     def staged(claimed: Claimed, *ends: int) -> list[OutputCommit]:
-        return [stage(plane.me.store, claimed, i, 0, end) for i, end in enumerate(ends)]
+        return [stage(plane.dispatcher.store, claimed, i, 0, end) for i, end in enumerate(ends)]
 
     await plane.deploy(DAG.replace("outputs: [blocks]", "outputs: [blocks, logs]"))
     await trigger(plane, (0, 9))
@@ -273,9 +273,9 @@ async def test_a_key_beside_a_range_stays_with_it(plane: ControlPlane) -> None:
     await plane.trigger(0, 9, "flow", "a")
     await emit(plane, "flow.b", partition_key="k1")
     (both,) = await take(plane)
-    await plane.complete(both, outputs=[stage(plane.me.store, both, 0, 0, 9)])
+    await plane.complete(both, outputs=[stage(plane.dispatcher.store, both, 0, 0, 9)])
     await say(plane, "flow.a", 0, 9)
     await route(plane)
     (again,) = await take(plane)
     assert {given.partition_key for given in again.task.inputs} == {"0-9", "k1"}
-    await plane.complete(again, outputs=[stage(plane.me.store, again, 0, 0, 9)])
+    await plane.complete(again, outputs=[stage(plane.dispatcher.store, again, 0, 0, 9)])

@@ -34,7 +34,7 @@ async def fails(
     """The task, once this attempt of it, or another one, has failed."""
     if claimed is None:
         plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE next_retry_at > now()")
-        await requeue_failed(plane.me.state)
+        await requeue_failed(plane.dispatcher.state)
         claimed = await plane.claimed(task_id)
     await plane.complete(
         claimed,
@@ -58,14 +58,23 @@ def age(plane: ControlPlane, task_id: UUID, by: str) -> None:
 
 async def why(plane: ControlPlane, subject: object) -> Why:
     found = await explain(
-        plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id, str(subject)
+        plane.dispatcher.state,
+        plane.dispatcher.data,
+        plane.dispatcher.runtimes,
+        plane.dispatcher.org_id,
+        str(subject),
     )
     assert isinstance(found, Why)
     return found
 
 
 async def outages(plane: ControlPlane) -> HealthRule:
-    health = await check_health(plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id)
+    health = await check_health(
+        plane.dispatcher.state,
+        plane.dispatcher.data,
+        plane.dispatcher.runtimes,
+        plane.dispatcher.org_id,
+    )
     return next(rule for rule in health.rules if rule.code == "outages")
 
 
@@ -101,7 +110,7 @@ async def test_attempts_count_once_an_outage_has_lasted_for_hours(plane: Control
     assert [at is None for at in left] == [False, False, True]
     assert [reason.code for reason in (await why(plane, task_id)).reasons] == ["failed"]
 
-    await retry_task(plane.me.state, plane.me.org_id, task_id)
+    await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, task_id)
     task = await fails(plane, task_id, outage=True)
     assert task["next_retry_at"] is not None, "a retry by hand begins anew"
     assert (task["outage_since"] - task["completed_at"]).total_seconds() < 1
@@ -120,13 +129,13 @@ async def test_a_worker_that_is_lost_ends_the_outage(plane: ControlPlane) -> Non
     await fails(plane, task_id, outage=True)
     age(plane, task_id, HOURS)
     plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE id = %s", task_id)
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     await plane.claimed(task_id)
     plane.sql(
         "UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '1 s'"
         " WHERE status = 'Running'"
     )
-    assert len(await reap_leases(plane.me.state)) == 1
+    assert len(await reap_leases(plane.dispatcher.state)) == 1
     assert (await fails(plane, task_id, outage=True))["forgiven"] == 2, "another one begins"
 
 
@@ -135,13 +144,13 @@ async def test_a_source_that_runs_well_has_found_what_was_away(plane: ControlPla
     task_id = run.task.task_id
     await fails(plane, task_id, outage=True, claimed=run)
     plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE id = %s", task_id)
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     again = await plane.claimed(task_id)
     age(plane, task_id, HOURS)
     assert (await outages(plane)).firing, "it may still wait"
     plane.sql("UPDATE tasks SET started_at = clock_timestamp() - interval '10 minutes'")
-    assert await watch_sources(plane.me.state, 1.0) == 1
-    assert await watch_sources(plane.me.state, 1.0) == 0
+    assert await watch_sources(plane.dispatcher.state, 1.0) == 1
+    assert await watch_sources(plane.dispatcher.state, 1.0) == 0
     assert not (await outages(plane)).firing
     task = await fails(plane, task_id, outage=True, claimed=again)
     assert task["pause_s"] < 5, "the pause is that of an outage that has begun"
@@ -173,7 +182,7 @@ async def test_an_outage_of_minutes_is_no_alarm_and_a_longer_one_is(plane: Contr
     assert "1 task of chain.ingest found something away for 6m" in rule.text
     assert "the node is away" in rule.text
     plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE next_retry_at > now()")
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     await plane.complete(await plane.claimed(task_id), status="Canceled")
     assert not (await outages(plane)).firing, "it ended"
 
@@ -187,7 +196,7 @@ async def test_outages_use_up_nothing_of_what_interruptions_are_forgiven(
         "UPDATE tasks SET attempt = 108, forgiven = 108, outages = 108 WHERE id = %s", task_id
     )
     plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE id = %s", task_id)
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     claimed = await plane.claimed(task_id)
     await plane.complete(claimed, status="Failed", error_code="commit_overtaken", interrupted=True)
     (task,) = plane.sql("SELECT attempt, forgiven, outages FROM tasks WHERE id = %s", task_id)

@@ -102,7 +102,7 @@ async def test_a_task_shows_its_whole_history(http: httpx.AsyncClient, plane: Co
     assert shown["limits"]["priority"] == "normal"
     assert shown["lease_expires_at"] is not None
 
-    await plane.complete(second, outputs=[stage(plane.me.store, second, 0, 0, 9)])
+    await plane.complete(second, outputs=[stage(plane.dispatcher.store, second, 0, 0, 9)])
     shown = await got(http, f"/v1/tasks/{task_id}")
     assert [a["outcome"] for a in shown["attempts"]] == ["Failed", "Completed"]
 
@@ -182,7 +182,9 @@ async def test_tasks_are_listed_by_job(http: httpx.AsyncClient, plane: ControlPl
 
 
 def keep_log(plane: ControlPlane, task_id: UUID, attempt: int, body: bytes) -> None:
-    plane.me.store.put(log_uri(plane.me.grants.bucket, plane.me.org_id, task_id, attempt), body)
+    plane.dispatcher.store.put(
+        log_uri(plane.dispatcher.grants.bucket, plane.dispatcher.org_id, task_id, attempt), body
+    )
 
 
 async def test_the_lines_of_an_attempt_can_be_read(
@@ -294,7 +296,7 @@ async def test_a_paused_job_starts_nothing_until_it_is_resumed(
     assert (again.status_code, again.json()["changed"]) == (200, False)
     assert again.json()["holds"][0]["reason"] == "node is down"
 
-    woken = plane.me.wake.subscribe()
+    woken = plane.dispatcher.wake.subscribe()
     resumed = await http.post("/v1/jobs/chain/split/resume")
     assert (resumed.json()["changed"], resumed.json()["holds"]) == (True, [])
     assert woken.is_set()
@@ -585,7 +587,7 @@ async def test_what_is_alive_is_found_without_reading_history(plane: ControlPlan
             with psycopg.connect(plane.owner_dsn, autocommit=True) as connection:
                 connection.execute("VACUUM ANALYZE tasks")
         for name, given in LOOKS.items():
-            plan = explained(plane, queries[name], {"org_id": plane.me.org_id, **given})
+            plan = explained(plane, queries[name], {"org_id": plane.dispatcher.org_id, **given})
             assert not any(
                 node["Node Type"] == "Seq Scan" and node["Relation Name"] == "tasks"
                 for node in nodes(plan)

@@ -29,16 +29,16 @@ async def test_a_deploy_keeps_the_code_and_a_worker_gets_exactly_that(plane: Con
     ref = parse(job["operator"])
     assert ref is not None
     assert ref.digest is not None
-    content = await fetch_code(plane.me.state, ref.digest)
+    content = await fetch_code(plane.dispatcher.state, ref.digest)
     assert hashlib.sha256(content).hexdigest() == ref.digest
     assert json.loads(content) == {name: FILES[name] for name in ("my_ops.py", "units.py")}
     with pytest.raises(NotFound):
-        await fetch_code(plane.me.state, "0" * 64)
+        await fetch_code(plane.dispatcher.state, "0" * 64)
 
 
 async def test_an_edit_is_planned_and_built_from_there_onward(plane: ControlPlane) -> None:
     await plane.deploy(DAG, FILES)
-    state, org = plane.me.state, plane.me.org_id
+    state, org = plane.dispatcher.state, plane.dispatcher.org_id
     same = await deploy_dag(state, org, DAG, "dag.yaml", code=Code(FILES))
     assert same.status == "Unchanged"
     plan = await plan_dag(state, org, DAG, "dag.yaml", code=Code(EDITED))
@@ -61,7 +61,7 @@ async def test_code_that_was_not_sent_or_is_switched_off_is_refused_with_the_lin
     assert "my_ops.py is not there, or was not sent" in str(caught.value.message)
     off = Code(FILES, allowed=False)
     with pytest.raises(InvalidDag, match="switched off"):
-        await plan_dag(plane.me.state, plane.me.org_id, DAG, "dag.yaml", code=off)
+        await plan_dag(plane.dispatcher.state, plane.dispatcher.org_id, DAG, "dag.yaml", code=off)
     with pytest.raises(InvalidConfig, match="at most 32 files"):
         await plane.deploy(DAG, {f"m{n}.py": "" for n in range(33)})
     assert plane.sql("SELECT 1 FROM operator_code") == []

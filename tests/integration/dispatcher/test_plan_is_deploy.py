@@ -119,17 +119,17 @@ class World:
 
     @property
     def org_id(self) -> UUID:
-        return self.pipe.plane.me.org_id
+        return self.pipe.plane.dispatcher.org_id
 
     def sql(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
         """What the database says, asked past the code under test; of this org unless told."""
         return self.database.execute(statement, parameters or (self.org_id,)).fetchall()
 
     async def plan(self, doc: Doc) -> Plan:
-        return await plan_dag(self.pipe.plane.me.state, self.org_id, text(doc), "dag.yaml")
+        return await plan_dag(self.pipe.plane.dispatcher.state, self.org_id, text(doc), "dag.yaml")
 
     async def deploy(self, doc: Doc, plan_hash: str | None = None) -> DeployResponse:
-        state = self.pipe.plane.me.state
+        state = self.pipe.plane.dispatcher.state
         return await deploy_dag(state, self.org_id, text(doc), "dag.yaml", plan_hash=plan_hash)
 
     async def begin(self, scenario: Scenario) -> None:
@@ -138,7 +138,7 @@ class World:
         await self.pipe.deploy({"x": Job()}, "q")
         await self.deploy(scenario.first)
         reader = dag_yaml({"y": Job((f"@{MAIN}",))}, "r")
-        await deploy_dag(self.pipe.plane.me.state, self.org_id, reader, "dag.yaml")
+        await deploy_dag(self.pipe.plane.dispatcher.state, self.org_id, reader, "dag.yaml")
         await self.emit(scenario.first, scenario.ranges, scenario.ranges_elsewhere)
         await self.pipe.settle()
 
@@ -146,7 +146,7 @@ class World:
         """The version of the plan's content, if there is one."""
         found = self.pipe.plane.sql(
             "SELECT id FROM dag_versions WHERE org_id = %s AND content_hash = %s",
-            self.pipe.plane.me.org_id,
+            self.pipe.plane.dispatcher.org_id,
             plan.content_hash,
         )
         return found[0]["id"] if found else None
@@ -195,7 +195,9 @@ class World:
         """All that is current, published or not, in one look."""
         seen: Look = {}
         for row in self.sql(_PARTITIONS, self.org_id, dag):
-            content = json.loads(self.pipe.plane.me.store.get(row["location"] + row["file"]))
+            content = json.loads(
+                self.pipe.plane.dispatcher.store.get(row["location"] + row["file"])
+            )
             span = (row["range_start"], row["range_end"])
             seen.setdefault((row["job_name"], row["output_index"]), {})[span] = content, row["id"]
         return seen
@@ -353,11 +355,11 @@ def check_kept(was: Moment, now: Moment, built: set[str], late: set[Range]) -> N
 
 async def check_nothing_owed(world: World, now: Moment) -> None:
     ids = [row["generation_id"] for row in now.jobs.values()]
-    async with world.pipe.plane.me.state.transaction() as tx:
+    async with world.pipe.plane.dispatcher.state.transaction() as tx:
         found = await staleness.of_generations(tx, ids)
     behind = {key: each for key, each in found.items() if each.pending or each.failed}
     assert behind == {}
-    assert await reconcile_partitions(world.pipe.plane.me.state) == 0
+    assert await reconcile_partitions(world.pipe.plane.dispatcher.state) == 0
 
 
 async def take(world: World, before: Doc, step: Step) -> None:
@@ -434,8 +436,8 @@ class Runs:
         (org,) = self._plane.sql(
             "INSERT INTO orgs (slug, name) VALUES (%s, 'Another') RETURNING id", str(uuid4())
         )
-        me = replace(self._plane.me, org_id=org["id"])
-        return World(Pipeline(replace(self._plane, me=me)), self._database)
+        dispatcher = replace(self._plane.dispatcher, org_id=org["id"])
+        return World(Pipeline(replace(self._plane, dispatcher=dispatcher)), self._database)
 
     def close(self) -> None:
         self._database.close()

@@ -65,7 +65,7 @@ class Pipeline:
         self.made = 0
 
     async def tick(self) -> int:
-        return await relieve_pressure(self.plane.me.state)
+        return await relieve_pressure(self.plane.dispatcher.state)
 
     async def produce(self, count: int, of: str = "split", dag: str = "chain") -> list[int]:
         """Events of a job's output, as a task of it that still runs would emit them; routed."""
@@ -88,7 +88,7 @@ class Pipeline:
             )
             for start in starts
         ]
-        async with self.plane.me.state.transaction() as tx:
+        async with self.plane.dispatcher.state.transaction() as tx:
             await events.record(tx, emitted)
         await self.plane.settle()
         return starts
@@ -102,7 +102,9 @@ class Pipeline:
 
     async def start(self, count: int) -> list[Claimed]:
         workers = [f"w{n}" for n in range(count)]
-        found = await claim_tasks(self.plane.me.state, self.plane.me.grants, RUNTIME, workers)
+        found = await claim_tasks(
+            self.plane.dispatcher.state, self.plane.dispatcher.grants, RUNTIME, workers
+        )
         return [claimed for _, claimed in found]
 
     def tasks(self, job_name: str = "decode", **columns: Any) -> list[dict[str, Any]]:
@@ -401,8 +403,8 @@ async def test_a_thousand_tasks_and_more_are_woken_when_their_job_is_let_go(
 async def test_a_user_s_pause_outlives_the_pressure(pipeline: Pipeline) -> None:
     plane = pipeline.plane
     await plane.deploy(chain("max_queue_depth: 5"))
-    async with plane.me.state.transaction() as tx:
-        await holds.pause(tx, plane.me.org_id, "chain", "split", "maintenance")
+    async with plane.dispatcher.state.transaction() as tx:
+        await holds.pause(tx, plane.dispatcher.org_id, "chain", "split", "maintenance")
     await pipeline.produce(5)
     await pipeline.tick()
     await pipeline.work(5)
@@ -538,7 +540,7 @@ async def test_a_dropped_task_can_be_retried(pipeline: Pipeline) -> None:
     await pipeline.tick()
     (dropped,) = plane.sql("SELECT id FROM tasks WHERE status = 'Canceled'")
     await pipeline.work(1)
-    await retry_task(plane.me.state, plane.me.org_id, dropped["id"])
+    await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, dropped["id"])
     await pipeline.tick()
     assert await pipeline.work(5) == [starts[2], starts[0]]
 
@@ -549,8 +551,8 @@ async def test_a_task_that_lost_its_worker_can_be_dropped(pipeline: Pipeline) ->
     await pipeline.produce(1)
     (lost,) = await pipeline.start(1)
     plane.sql("UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '1 s'")
-    await reap_leases(plane.me.state)
-    await requeue_failed(plane.me.state)
+    await reap_leases(plane.dispatcher.state)
+    await requeue_failed(plane.dispatcher.state)
     starts = await pipeline.produce(2)
     await pipeline.tick()
     assert pipeline.ready() == starts
@@ -627,10 +629,13 @@ async def test_a_pending_task_can_be_canceled_and_retried(pipeline: Pipeline) ->
     await pipeline.tick()
     victim = pipeline.tasks(pending_backpressure=True)[1]
     with pytest.raises(Conflict):
-        await retry_task(plane.me.state, plane.me.org_id, victim["id"])
-    assert await cancel_task(plane.me.state, plane.me.org_id, victim["id"]) == "Canceled"
+        await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, victim["id"])
+    assert (
+        await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, victim["id"])
+        == "Canceled"
+    )
     assert pipeline.pending() == [starts[2], starts[4]]
-    await retry_task(plane.me.state, plane.me.org_id, victim["id"])
+    await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, victim["id"])
     await pipeline.tick()
     # The newest now, and beyond the limit.
     assert pipeline.pending() == [starts[2], starts[4], starts[3]]
@@ -647,7 +652,7 @@ async def test_a_pending_task_that_ran_all_the_same_is_not_forgotten(pipeline: P
     await plane.deploy(chain(None))
     await plane.complete(claimed, status="Failed")
     plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp()")
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     assert await pipeline.tick() == 1
     assert len(await pipeline.work(1)) == 1
 
@@ -732,7 +737,7 @@ class Storm:
         if claimed.attempt == 1 and self.chance.random() < 0.2:
             await self.plane.complete(claimed, status="Failed")
             self.plane.sql("UPDATE tasks SET next_retry_at = now() WHERE next_retry_at IS NOT NULL")
-            await requeue_failed(self.plane.me.state)
+            await requeue_failed(self.plane.dispatcher.state)
             return
         start = starts_at(claimed)
         split = claimed.task.job.name == "split"
@@ -751,8 +756,8 @@ class Storm:
             "UPDATE tasks SET lease_expires_at = now() - interval '1 s' WHERE id = %s",
             lost.task.task_id,
         )
-        await reap_leases(self.plane.me.state)
-        await requeue_failed(self.plane.me.state)
+        await reap_leases(self.plane.dispatcher.state)
+        await requeue_failed(self.plane.dispatcher.state)
 
     async def grow_old(self) -> None:
         self.pipeline.age(self.chance.choice([100, 300, 600]))

@@ -49,15 +49,21 @@ async def planned(
     plane: ControlPlane, dataset: str = "blocks", generation: Any = None, keep: int | None = None
 ) -> PurgePlan:
     named = str(generation) if generation else None
-    return await plan_purge(plane.me.state, plane.me.org_id, dataset, named, keep)
+    return await plan_purge(plane.dispatcher.state, plane.dispatcher.org_id, dataset, named, keep)
 
 
 async def purge(
     plane: ControlPlane, *versions: UUID, dataset: str = "blocks", store: Any = None
 ) -> PurgeResponse:
-    me = plane.me
+    dispatcher = plane.dispatcher
     return await purge_generations(
-        me.state, me.data, store or me.store, BUCKET, me.org_id, dataset, versions
+        dispatcher.state,
+        dispatcher.data,
+        store or dispatcher.store,
+        BUCKET,
+        dispatcher.org_id,
+        dataset,
+        versions,
     )
 
 
@@ -72,8 +78,8 @@ async def two_generations(plane: ControlPlane) -> UUID:
 
 def objects(plane: ControlPlane, version: UUID) -> list[str]:
     (row,) = plane.sql("SELECT dataset_uuid FROM dataset_versions WHERE version = %s", version)
-    place = generation_prefix(BUCKET, plane.me.org_id, row["dataset_uuid"], version)
-    return list(plane.me.store.list(place))
+    place = generation_prefix(BUCKET, plane.dispatcher.org_id, row["dataset_uuid"], version)
+    return list(plane.dispatcher.store.list(place))
 
 
 def partitions(plane: ControlPlane, version: UUID) -> int:
@@ -115,7 +121,7 @@ async def test_a_purged_generation_is_gone_with_all_outputs_of_its_job(plane: Co
         assert objects(plane, version) == []
     current = version_of(plane, "blocks")
     assert (partitions(plane, current), len(objects(plane, current))) == (2, 6)
-    found = await list_generations(plane.me.state, plane.me.org_id, "blocks")
+    found = await list_generations(plane.dispatcher.state, plane.dispatcher.org_id, "blocks")
     assert [v.purged_at is not None for v in found.versions] == [False, True]
 
 
@@ -125,7 +131,7 @@ async def test_what_was_purged_cannot_be_rolled_back_to_and_is_built_anew(
     old = await two_generations(plane)
     await purge(plane, old)
     with pytest.raises(GenerationPurged, match="ingest"):
-        await roll_back(plane.me.state, plane.me.org_id, "chain")
+        await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "chain")
     await rebuilt(plane, DAG)
     new = version_of(plane, "blocks")
     assert new != old
@@ -180,7 +186,7 @@ async def test_what_is_being_built_stays(plane: ControlPlane) -> None:
     await plane.deploy()
     await fill(plane, (0, 9))
     await plane.deploy(CHANGED)
-    found = await list_generations(plane.me.state, plane.me.org_id, "blocks")
+    found = await list_generations(plane.dispatcher.state, plane.dispatcher.org_id, "blocks")
     (building,) = (v.dataset_version for v in found.versions if v.building)
     assert "a deploy of DAG 'chain'" in await refused(plane, building)
 
@@ -262,7 +268,7 @@ class Broken:
 async def interrupted(plane: ControlPlane) -> UUID:
     old = await two_generations(plane)
     with pytest.raises(TraceError, match="gone"):
-        await purge(plane, old, store=Broken(plane.me.store))
+        await purge(plane, old, store=Broken(plane.dispatcher.store))
     left = [version for version in siblings(plane, old) if objects(plane, version)]
     assert len(left) == 2
     assert all(partitions(plane, version) == 0 for version in siblings(plane, old))
@@ -277,7 +283,7 @@ async def test_an_interrupted_purge_is_finished_by_another(plane: ControlPlane) 
 
 async def test_an_interrupted_purge_is_finished_by_the_loop(plane: ControlPlane) -> None:
     old = await interrupted(plane)
-    place = plane.me.state, plane.me.data, plane.me.store, BUCKET
+    place = plane.dispatcher.state, plane.dispatcher.data, plane.dispatcher.store, BUCKET
     assert await finish_purges(*place) == 1
     assert not any(objects(plane, version) for version in siblings(plane, old))
     assert await finish_purges(*place) == 0
@@ -298,7 +304,7 @@ async def test_a_task_of_a_purged_generation_cannot_be_retried(
     await rebuilt(plane)
     await purge(plane, old)
     with pytest.raises(Conflict):
-        await retry_task(plane.me.state, plane.me.org_id, ingest.task.task_id)
+        await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, ingest.task.task_id)
     assert partitions(plane, old) == 0
 
 
@@ -311,7 +317,7 @@ async def test_a_purge_leaves_nothing_to_repair_or_route(plane: ControlPlane) ->
     await purge(plane, row["current_version"], dataset="chain.split")
     left = plane.sql("SELECT 1 FROM events WHERE dataset_version = %s", row["current_version"])
     assert left == []
-    assert await reconcile_partitions(plane.me.state) == 0
+    assert await reconcile_partitions(plane.dispatcher.state) == 0
     assert await work(plane) == 0
     await fill(plane, (10, 19))
     assert partitions(plane, version_of(plane, "blocks")) == 2
@@ -322,8 +328,8 @@ async def test_files_of_attempts_that_were_never_committed_go_too(
 ) -> None:
     old = await two_generations(plane)
     (row,) = plane.sql("SELECT dataset_uuid FROM dataset_versions WHERE version = %s", old)
-    place = generation_prefix(BUCKET, plane.me.org_id, row["dataset_uuid"], old)
-    plane.me.store.put(f"{place}{uuid4()}/1/half.parquet", b"x")
+    place = generation_prefix(BUCKET, plane.dispatcher.org_id, row["dataset_uuid"], old)
+    plane.dispatcher.store.put(f"{place}{uuid4()}/1/half.parquet", b"x")
     await purge(plane, old)
     assert objects(plane, old) == []
     assert not (tmp_path / BUCKET / place.removeprefix(f"s3://{BUCKET}/")).exists()

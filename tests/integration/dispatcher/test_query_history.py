@@ -57,20 +57,24 @@ def asked(minute: int, caller: str = "ann", *datasets: UsedDataset, **fields: An
 
 async def record(plane: ControlPlane, *queries: QueryRecord) -> int:
     request = RecordQueries(queries=list(queries))
-    return await record_queries(plane.me.state, plane.me.org_id, request)
+    return await record_queries(plane.dispatcher.state, plane.dispatcher.org_id, request)
 
 
 async def listed(
     plane: ControlPlane, caller: str | None = None, dataset: str | None = None, limit: int = 100
 ) -> list[QueryRecord]:
-    found = await list_queries(plane.me.state, plane.me.org_id, caller, dataset, limit)
+    found = await list_queries(
+        plane.dispatcher.state, plane.dispatcher.org_id, caller, dataset, limit
+    )
     return found.queries
 
 
 async def logged(
     plane: ControlPlane, caller: str | None = None, dataset: str | None = None, limit: int = 100
 ) -> list[PiiAccess]:
-    found = await list_pii_accesses(plane.me.state, plane.me.org_id, caller, dataset, limit)
+    found = await list_pii_accesses(
+        plane.dispatcher.state, plane.dispatcher.org_id, caller, dataset, limit
+    )
     return found.accesses
 
 
@@ -164,7 +168,7 @@ async def test_what_was_shown_has_to_be_of_something_that_was_read(plane: Contro
 async def test_nothing_of_another_organisation_is_shown(plane: ControlPlane) -> None:
     (org,) = plane.sql("INSERT INTO orgs (slug, name) VALUES ('b', 'B') RETURNING id")
     theirs = asked(1, "ann", used("users"), pii={"users": ["email"]})
-    await record_queries(plane.me.state, org["id"], RecordQueries(queries=[theirs]))
+    await record_queries(plane.dispatcher.state, org["id"], RecordQueries(queries=[theirs]))
     for filters in ({}, {"caller": "ann"}, {"dataset": "users"}):
         assert await listed(plane, **filters) == []
         assert await logged(plane, **filters) == []
@@ -183,8 +187,8 @@ async def test_old_queries_are_forgotten_with_what_finds_them(plane: ControlPlan
     age(plane, "queries", 91)
     kept = asked(2, "ann", used("users"))
     await record(plane, kept)
-    assert await prune_history(plane.me.state, keep_days=92) == 0
-    assert await prune_history(plane.me.state, keep_days=90) == 1
+    assert await prune_history(plane.dispatcher.state, keep_days=92) == 0
+    assert await prune_history(plane.dispatcher.state, keep_days=90) == 1
     assert await listed(plane) == await listed(plane, dataset="users") == [kept]
     assert count(plane, "query_reads") == 1
 
@@ -200,7 +204,7 @@ async def test_a_round_forgets_so_many_the_oldest_first(plane: ControlPlane) -> 
                 days,
                 query.query_id,
             )
-    assert await prune_history(plane.me.state, keep_days=90, limit=2) == 4
+    assert await prune_history(plane.dispatcher.state, keep_days=90, limit=2) == 4
     assert await listed(plane) == [queries[1]]
     assert [each.query_id for each in await logged(plane)] == [queries[1].query_id]
 
@@ -209,11 +213,11 @@ async def test_who_saw_what_of_persons_is_kept_for_a_year_at_least(plane: Contro
     await record(plane, asked(1, "ann", used("users"), pii={"users": ["email"]}))
     age(plane, "queries", 364)
     age(plane, "pii_access_log", 364)
-    assert await prune_history(plane.me.state, keep_days=1) == 1
+    assert await prune_history(plane.dispatcher.state, keep_days=1) == 1
     assert (await listed(plane), len(await logged(plane))) == ([], 1)
     age(plane, "pii_access_log", 366)
-    assert await prune_history(plane.me.state, keep_days=400) == 0
-    assert await prune_history(plane.me.state, keep_days=1) == 1
+    assert await prune_history(plane.dispatcher.state, keep_days=400) == 0
+    assert await prune_history(plane.dispatcher.state, keep_days=1) == 1
     assert await logged(plane) == []
 
 
@@ -231,7 +235,7 @@ async def test_the_dispatcher_cannot_change_what_was_seen(
 ) -> None:
     await record(plane, asked(1, "ann", used("users"), pii={"users": ["email"]}))
     with pytest.raises(DENIED):
-        async with plane.me.state.transaction() as tx:
+        async with plane.dispatcher.state.transaction() as tx:
             await tx.execute(statement.encode())
     assert len(await logged(plane)) == 1
 

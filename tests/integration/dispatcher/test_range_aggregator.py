@@ -113,12 +113,12 @@ async def test_what_is_invalid_makes_its_chunks_news_again(driven: Driven) -> No
     await driven.emit("a", (0, 36))
     await driven.settle()
     assert driven.events("chunks") == ["0-9", "10-19", "20-29"]
-    me = driven.plane.me
+    dispatcher = driven.plane.dispatcher
     request = InvalidateRequest(
         dataset="fan.a", scope="row_range", start=18, end=36, reason="a reorg"
     )
-    await invalidate(me.state, me.org_id, request)
-    await route_invalidations(me.state)
+    await invalidate(dispatcher.state, dispatcher.org_id, request)
+    await route_invalidations(dispatcher.state)
     await driven.settle()
     assert driven.events("chunks") == ["0-9", "10-19", "20-29", "10-19", "20-29"]
 

@@ -89,7 +89,7 @@ async def claimed_of(plane: ControlPlane, job: str) -> Claimed:
 async def written(plane: ControlPlane, start: int, end: int) -> None:
     await plane.trigger(start, end)
     task = await claimed_of(plane, "write")
-    await plane.complete(task, outputs=[stage(plane.me.store, task, 0, start, end)])
+    await plane.complete(task, outputs=[stage(plane.dispatcher.store, task, 0, start, end)])
     await plane.settle()
 
 
@@ -122,7 +122,7 @@ async def test_what_comes_meanwhile_is_read_by_the_next_attempt(plane: ControlPl
     await written(plane, 0, 9)
     await plane.complete(first, status="Failed", error_code="x", interrupted=True)
     plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE next_retry_at IS NOT NULL")
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     again = await claimed_of(plane, "read")
     assert len(again.task.inputs) == 2
     assert [uri.rpartition("/")[2] for uri in again.task.inputs[1].files] == ["rows_0_9.parquet"]
@@ -133,10 +133,10 @@ async def test_a_task_without_a_range_reads_all_of_it(plane: ControlPlane) -> No
     for start in (0, 10):
         await written(plane, start, start + 9)
     request = EmitRequest.model_validate({"dataset": "chain.wake", "events": [{"cursor": 3}]})
-    await emit_events(plane.me.state, plane.me.org_id, request)
+    await emit_events(plane.dispatcher.state, plane.dispatcher.org_id, request)
     claimed = await claimed_of(plane, "read")
     assert len(claimed.task.inputs[1].files) == 2
-    claims = plane.me.grants.tokens.read(claimed.capability_token)
+    claims = plane.dispatcher.grants.tokens.read(claimed.capability_token)
     (place,) = claims.read_prefixes
     assert all(uri.startswith(place) for uri in claimed.task.inputs[1].files)
 
@@ -181,7 +181,7 @@ async def test_reading_more_changes_the_fingerprint_and_a_plain_edge_does_not(
 
 async def follow(plane: ControlPlane) -> Claimed:
     await plane.deploy(FOLLOW)
-    await watch_sources(plane.me.state, 1.0)
+    await watch_sources(plane.dispatcher.state, 1.0)
     return await claimed_of(plane, "follow")
 
 
@@ -201,7 +201,7 @@ async def test_a_source_says_how_far_its_table_goes(plane: ControlPlane) -> None
     source = await follow(plane)
     for cursor in (5, 9, 7):
         request = EventsRequest(**fence_fields(source), tables=[table_of(source, cursor)])
-        await record_events(plane.me.state, request, plane.me.grants.trusts)
+        await record_events(plane.dispatcher.state, request, plane.dispatcher.grants.trusts)
     (found,) = plane.sql("SELECT cursor FROM dataset_versions WHERE location IS NOT NULL")
     assert found["cursor"] == 9
 
@@ -211,22 +211,22 @@ async def test_a_source_cannot_speak_for_another_table(plane: ControlPlane) -> N
     wrong = table_of(source, 5) | {"location": f"postgres_table:dataset_{uuid4()}"}
     with pytest.raises(Forbidden):
         await record_events(
-            plane.me.state,
+            plane.dispatcher.state,
             EventsRequest(**fence_fields(source), tables=[wrong]),
-            plane.me.grants.trusts,
+            plane.dispatcher.grants.trusts,
         )
 
 
 async def test_a_table_is_read_with_the_files_of_its_cold_part(plane: ControlPlane) -> None:
     source = await follow(plane)
     await record_events(
-        plane.me.state,
+        plane.dispatcher.state,
         EventsRequest(
             **fence_fields(source),
             tables=[table_of(source, 19)],
             events=[range_event(source, 0, 19)],
         ),
-        plane.me.grants.trusts,
+        plane.dispatcher.grants.trusts,
     )
     chunk = await claimed_of(plane, "chunks")
     assert chunk.task.inputs[0].table
@@ -236,10 +236,10 @@ async def test_a_table_is_read_with_the_files_of_its_cold_part(plane: ControlPla
     first, second = sorted(claimed, key=lambda each: each.task.inputs[0].start or 0)
     assert [given.table for given in first.task.inputs] == [False, True]
     assert first.task.inputs[1].files == []
-    await plane.complete(first, outputs=[stage(plane.me.store, first, 0, 0, 9)])
+    await plane.complete(first, outputs=[stage(plane.dispatcher.store, first, 0, 0, 9)])
     await plane.complete(second, status="Failed", error_code="x", interrupted=True)
     request = EventsRequest(**fence_fields(source), events=[range_event(source, 5, 30)])
-    await record_events(plane.me.state, request, plane.me.grants.trusts)
+    await record_events(plane.dispatcher.state, request, plane.dispatcher.grants.trusts)
     reader = await claimed_of(plane, "chunks")
     assert [uri.rpartition("/")[2] for uri in reader.task.inputs[0].files] == ["blocks_0_9.parquet"]
 
@@ -260,7 +260,7 @@ async def test_an_invalidation_with_an_id_is_one_in_all_attempts(plane: ControlP
         request = EventsRequest(
             **fence_fields(source), invalidations=[said | {"request_id": request_id}]
         )
-        await record_events(plane.me.state, request, plane.me.grants.trusts)
+        await record_events(plane.dispatcher.state, request, plane.dispatcher.grants.trusts)
     assert len(plane.sql("SELECT * FROM data_invalidations")) == 2
 
 
@@ -279,7 +279,7 @@ async def committed(plane: ControlPlane, task: Claimed) -> None:
     given = task.task.inputs[0]
     assert given.start is not None
     assert given.end is not None
-    outputs = [stage(plane.me.store, task, i, given.start, given.end) for i in range(3)]
+    outputs = [stage(plane.dispatcher.store, task, i, given.start, given.end) for i in range(3)]
     await plane.complete(task, outputs=outputs)
 
 
@@ -312,16 +312,16 @@ async def test_an_invalidation_waits_for_all_parts(plane: ControlPlane) -> None:
     request = InvalidateRequest(
         dataset="blocks", scope="row_range", start=3, end=4, reason="it is wrong"
     )
-    await invalidate(plane.me.state, plane.me.org_id, request)
-    await route_invalidations(plane.me.state)
+    await invalidate(plane.dispatcher.state, plane.dispatcher.org_id, request)
+    await route_invalidations(plane.dispatcher.state)
     again = await claimed_of(plane, "ingest")
     await plane.complete(again, split=parts)
-    await close_invalidations(plane.me.state)
+    await close_invalidations(plane.dispatcher.state)
     await plane.settle()
     for task_id in plane.wake_ups():
         assert plane.sql("SELECT processed_at FROM data_invalidations")[0]["processed_at"] is None
         await committed(plane, await plane.claimed(task_id))
-        await close_invalidations(plane.me.state)
+        await close_invalidations(plane.dispatcher.state)
     assert plane.sql("SELECT processed_at FROM data_invalidations")[0]["processed_at"] is not None
 
 
@@ -345,7 +345,7 @@ async def test_a_part_that_failed_is_due_whatever_became_of_the_others(plane: Co
 async def looked_at(
     plane: ControlPlane, event_id: int, generation_id: UUID
 ) -> tuple[str, list[UUID]]:
-    async with plane.me.state.transaction() as tx:
+    async with plane.dispatcher.state.transaction() as tx:
         states = await scopes.states(tx, generation_id, [event_id])
         found = await staleness.of_generations(tx, [generation_id])
     return states[event_id], list(found[generation_id].failed_task_ids)
@@ -353,7 +353,7 @@ async def looked_at(
 
 async def test_a_task_that_was_canceled_has_no_parts(plane: ControlPlane) -> None:
     whole = await plane.claimed(await plane.queued_ingest(0, 29))
-    await cancel_task(plane.me.state, plane.me.org_id, whole.task.task_id)
+    await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, whole.task.task_id)
     for _ in range(2):  # the reply may get lost
         await plane.complete(whole, split=[{"start": 0, "end": 9}, {"start": 10, "end": 29}])
     (found,) = plane.sql("SELECT status FROM tasks WHERE id = %s", whole.task.task_id)
@@ -372,23 +372,23 @@ async def test_a_rebuild_reads_what_is_built_once_it_is(plane: ControlPlane) -> 
     await written(plane, 0, 9)
     await plane.trigger(0, 9, "chain", "wake")
     task = await claimed_of(plane, "read")
-    await plane.complete(task, outputs=[stage(plane.me.store, task, 0, 0, 9)])
+    await plane.complete(task, outputs=[stage(plane.dispatcher.store, task, 0, 0, 9)])
     await plane.deploy(REBUILT)
     await plane.settle()
     (task_id,) = plane.wake_ups()
     write = await plane.claimed(task_id)
     assert write.task.job.name == "write"
-    assert await advance_deploys(plane.me.state) == 0
-    await plane.complete(write, outputs=[stage(plane.me.store, write, 0, 0, 9)])
+    assert await advance_deploys(plane.dispatcher.state) == 0
+    await plane.complete(write, outputs=[stage(plane.dispatcher.store, write, 0, 0, 9)])
     await plane.settle()
-    assert (await advance_deploys(plane.me.state), plane.wake_ups()) == (0, [])
+    assert (await advance_deploys(plane.dispatcher.state), plane.wake_ups()) == (0, [])
     read = await claimed_of(plane, "read")
     assert [uri.rpartition("/")[0] + "/" for uri in read.task.inputs[1].files] == [
         write.task.outputs[0].prefix
     ]
-    await plane.complete(read, outputs=[stage(plane.me.store, read, 0, 0, 9)])
+    await plane.complete(read, outputs=[stage(plane.dispatcher.store, read, 0, 0, 9)])
     await plane.settle()
-    assert await advance_deploys(plane.me.state) == 1
+    assert await advance_deploys(plane.dispatcher.state) == 1
     (deploy,) = plane.sql("SELECT status, waiting FROM deploys ORDER BY id DESC LIMIT 1")
     assert deploy == {"status": "CutOver", "waiting": []}
 
@@ -398,7 +398,7 @@ async def test_what_is_committed_together_is_read_as_it_comes(plane: ControlPlan
     await plane.deploy(both)
     await written(plane, 0, 9)
     task = await plane.claimed(plane.wake_ups()[0])
-    await plane.complete(task, outputs=[stage(plane.me.store, task, 0, 0, 9)])
+    await plane.complete(task, outputs=[stage(plane.dispatcher.store, task, 0, 0, 9)])
     changed = "inputs: [{ from: { job: request }, where: { b: 1 } }]"
     await plane.deploy(both.replace("inputs: [{ from: { job: request } }]", changed))
     await written_again(plane)
@@ -408,7 +408,7 @@ async def test_what_is_committed_together_is_read_as_it_comes(plane: ControlPlan
 
 async def written_again(plane: ControlPlane) -> None:
     task = await claimed_of(plane, "write")
-    await plane.complete(task, outputs=[stage(plane.me.store, task, 0, 0, 9)])
+    await plane.complete(task, outputs=[stage(plane.dispatcher.store, task, 0, 0, 9)])
     await plane.settle()
 
 
@@ -449,9 +449,9 @@ async def test_what_a_version_that_is_built_has_committed_does_not_leave_the_tab
     tables = [table_of(source, 29) | {"start": 0}]
     events = [range_event(source, 0, 29)]
     await record_events(
-        plane.me.state,
+        plane.dispatcher.state,
         EventsRequest(**fence_fields(source), tables=tables, events=events),
-        plane.me.grants.trusts,
+        plane.dispatcher.grants.trusts,
     )
     chunk = await claimed_of(plane, "chunks")
     chunks = [range_event(chunk, start, start + 9) for start in (0, 10, 20)]
@@ -468,7 +468,9 @@ async def test_what_a_version_that_is_built_has_committed_does_not_leave_the_tab
         task = await plane.claimed(task_id)
         start = task.task.inputs[0].start or 0
         told[start] = task.task.inputs[1].files
-        await plane.complete(task, outputs=[stage(plane.me.store, task, 0, start, start + 9)])
+        await plane.complete(
+            task, outputs=[stage(plane.dispatcher.store, task, 0, start, start + 9)]
+        )
     assert told == {0: [], 10: [], 20: []}
 
 
@@ -477,7 +479,9 @@ async def compacted(plane: ControlPlane) -> None:
     for task_id in plane.wake_ups():
         task = await plane.claimed(task_id)
         start = task.task.inputs[0].start or 0
-        await plane.complete(task, outputs=[stage(plane.me.store, task, 0, start, start + 9)])
+        await plane.complete(
+            task, outputs=[stage(plane.dispatcher.store, task, 0, start, start + 9)]
+        )
     await plane.settle()
 
 
@@ -486,9 +490,9 @@ async def chunked(plane: ControlPlane, source: Claimed, start: int, table_start:
     tables = [table_of(source, start + 9) | {"start": table_start}]
     events = [range_event(source, start, start + 9)]
     await record_events(
-        plane.me.state,
+        plane.dispatcher.state,
         EventsRequest(**fence_fields(source), tables=tables, events=events),
-        plane.me.grants.trusts,
+        plane.dispatcher.grants.trusts,
     )
     chunk = await claimed_of(plane, "chunks")
     await plane.complete(chunk, events=[range_event(chunk, start, start + 9)])
@@ -503,7 +507,7 @@ async def one_file(plane: ControlPlane, end: int) -> None:
             await plane.complete(task, events=[range_event(task, 0, end)])
         elif task.task.inputs[0].end == end:
             start = task.task.inputs[0].start or 0
-            await plane.complete(task, outputs=[stage(plane.me.store, task, 0, start, end)])
+            await plane.complete(task, outputs=[stage(plane.dispatcher.store, task, 0, start, end)])
         else:
             await plane.complete(task)
     await plane.settle()
@@ -523,7 +527,7 @@ async def test_the_only_files_of_what_has_left_a_table_are_not_purged(
     else:
         await one_file(plane, 9)
         await one_file(plane, 9)
-    assert await advance_deploys(plane.me.state) == 1
+    assert await advance_deploys(plane.dispatcher.state) == 1
     (now,) = plane.sql("SELECT current_version FROM datasets WHERE job_name = 'compact' LIMIT 1")
     if sizes == "the same":
         await chunked(plane, source, 10, 0)
@@ -531,20 +535,28 @@ async def test_the_only_files_of_what_has_left_a_table_are_not_purged(
     else:
         tables, events = [table_of(source, 19) | {"start": 0}], [range_event(source, 10, 19)]
         request = EventsRequest(**fence_fields(source), tables=tables, events=events)
-        await record_events(plane.me.state, request, plane.me.grants.trusts)
+        await record_events(plane.dispatcher.state, request, plane.dispatcher.grants.trusts)
         await one_file(plane, 19)
         await one_file(plane, 19)
     tables = [table_of(source, 29) | {"start": 20}]
     await record_events(
-        plane.me.state, EventsRequest(**fence_fields(source), tables=tables), plane.me.grants.trusts
+        plane.dispatcher.state,
+        EventsRequest(**fence_fields(source), tables=tables),
+        plane.dispatcher.grants.trusts,
     )
-    await roll_back(plane.me.state, plane.me.org_id, "chain")
-    me = plane.me
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "chain")
+    dispatcher = plane.dispatcher
 
     async def purge() -> None:
         versions = [now["current_version"]]
         await purge_generations(
-            me.state, me.data, me.store, "trace-data", me.org_id, "chain.compact", versions
+            dispatcher.state,
+            dispatcher.data,
+            dispatcher.store,
+            "trace-data",
+            dispatcher.org_id,
+            "chain.compact",
+            versions,
         )
 
     with pytest.raises(DatasetInUse) as caught:

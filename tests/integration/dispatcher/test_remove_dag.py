@@ -21,8 +21,10 @@ CHAIN = {"a": Job(), "b": Job(("a",))}
 
 
 async def remove(pipe: Pipeline, dag: str = "p", **request: object) -> RemovalResponse:
-    me = pipe.plane.me
-    return await remove_dag(me.state, me.org_id, dag, RemovalRequest.model_validate(request))
+    dispatcher = pipe.plane.dispatcher
+    return await remove_dag(
+        dispatcher.state, dispatcher.org_id, dag, RemovalRequest.model_validate(request)
+    )
 
 
 async def filled(pipe: Pipeline) -> None:
@@ -32,8 +34,11 @@ async def filled(pipe: Pipeline) -> None:
 
 
 async def states(pipe: Pipeline) -> dict[str, str]:
-    me = pipe.plane.me
-    return {each.dag_name: each.state for each in (await list_dags(me.state, me.org_id)).dags}
+    dispatcher = pipe.plane.dispatcher
+    return {
+        each.dag_name: each.state
+        for each in (await list_dags(dispatcher.state, dispatcher.org_id)).dags
+    }
 
 
 async def test_a_removed_dag_publishes_nothing_and_finds_its_data_when_it_is_deployed_again(
@@ -41,7 +46,7 @@ async def test_a_removed_dag_publishes_nothing_and_finds_its_data_when_it_is_dep
 ) -> None:
     await filled(pipe)
     before = await pipe.read()
-    plan = await plan_removal(pipe.plane.me.state, pipe.plane.me.org_id, "p")
+    plan = await plan_removal(pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id, "p")
     assert (plan.unpublishes, plan.sources, plan.tasks) == (["p_a", "p_b"], ["source"], 0)
     assert plan.keeps.partitions == 4
     done = await remove(pipe, dag_version=str(plan.dag_version))
@@ -103,7 +108,7 @@ async def test_a_dag_that_is_being_built_or_changed_meanwhile_is_not_removed(
     assert await states(pipe) == {"p": "Building"}
     with pytest.raises(DeployInProgress):
         await remove(pipe)
-    await roll_back(pipe.plane.me.state, pipe.plane.me.org_id, "p")
+    await roll_back(pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id, "p")
     await remove(pipe)
     with pytest.raises(NotFound) as caught:
         await remove(pipe)
@@ -114,14 +119,20 @@ async def test_the_data_of_a_removed_dag_can_be_purged_and_is_then_built_anew(
     pipe: Pipeline,
 ) -> None:
     await filled(pipe)
-    me = pipe.plane.me
+    dispatcher = pipe.plane.dispatcher
     await remove(pipe)
-    plan = await plan_purge(me.state, me.org_id, "p.b.0", None, 0)
+    plan = await plan_purge(dispatcher.state, dispatcher.org_id, "p.b.0", None, 0)
     (generation,) = plan.generations
     assert generation.in_use is None
     version = generation.dataset_version
     await purge_generations(
-        me.state, me.data, me.store, "trace-data", me.org_id, "p.b.0", [version]
+        dispatcher.state,
+        dispatcher.data,
+        dispatcher.store,
+        "trace-data",
+        dispatcher.org_id,
+        "p.b.0",
+        [version],
     )
     await pipe.deploy(CHAIN)
     assert sorted(await pipe.settle()) == ["p.b", "p.b"]
@@ -130,13 +141,13 @@ async def test_the_data_of_a_removed_dag_can_be_purged_and_is_then_built_anew(
 
 async def test_backfills_end_with_their_dag(pipe: Pipeline) -> None:
     await filled(pipe)
-    me = pipe.plane.me
+    dispatcher = pipe.plane.dispatcher
     pipe.plane.sql(
         "INSERT INTO backfills (org_id, dag_name, job_name, generation_id, range_start, range_end,"
         " force, status, max_in_flight, event_ids)"
         " SELECT %s, 'p', 'b', v.generation_id, 0, 9, true, 'Running', 1, '{}'"
         "   FROM dag_version_jobs v JOIN jobs j ON j.id = v.job_id WHERE j.name = 'b'",
-        me.org_id,
+        dispatcher.org_id,
     )
     assert (await remove(pipe)).backfills == 1
     (row,) = pipe.plane.sql("SELECT status, ended_because FROM backfills")
@@ -145,7 +156,7 @@ async def test_backfills_end_with_their_dag(pipe: Pipeline) -> None:
 
 async def test_what_is_invalid_waits_for_its_dag(pipe: Pipeline) -> None:
     await filled(pipe)
-    me = pipe.plane.me
+    dispatcher = pipe.plane.dispatcher
     pipe.plane.sql(
         "INSERT INTO data_invalidations (org_id, dataset_uuid, dataset_version, scope,"
         " partition_key, range_start, range_end, remade, reason)"
@@ -153,7 +164,7 @@ async def test_what_is_invalid_waits_for_its_dag(pipe: Pipeline) -> None:
         "   FROM datasets WHERE name = 'p_b'"
     )
     await remove(pipe)
-    assert await route_invalidations(me.state) == 0
+    assert await route_invalidations(dispatcher.state) == 0
     await pipe.deploy(CHAIN)
-    assert await route_invalidations(me.state) == 1
+    assert await route_invalidations(dispatcher.state) == 1
     assert await pipe.settle() == ["p.b"]

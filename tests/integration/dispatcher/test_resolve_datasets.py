@@ -54,7 +54,9 @@ MOVED = DAG.replace(
 
 async def resolve(plane: ControlPlane, *refs: DatasetRef, files: bool = True) -> list[Any]:
     request = ResolveRequest(datasets=list(refs), files=files)
-    return list((await resolve_datasets(plane.me.state, plane.me.org_id, request)).datasets)
+    return list(
+        (await resolve_datasets(plane.dispatcher.state, plane.dispatcher.org_id, request)).datasets
+    )
 
 
 async def one(plane: ControlPlane, name: str = "blocks", **pin: Any) -> ResolvedDataset:
@@ -88,9 +90,9 @@ def deploys(plane: ControlPlane, dag: str = "chain") -> list[dict[str, Any]]:
 
 
 async def purge(plane: ControlPlane, version: UUID, dataset: str = "blocks") -> None:
-    me = plane.me
-    place = me.state, me.data, me.store, me.grants.bucket
-    await purge_generations(*place, me.org_id, dataset, [version])
+    dispatcher = plane.dispatcher
+    place = dispatcher.state, dispatcher.data, dispatcher.store, dispatcher.grants.bucket
+    await purge_generations(*place, dispatcher.org_id, dataset, [version])
 
 
 # --- by name
@@ -105,7 +107,7 @@ async def test_a_name_is_its_current_generation_with_all_its_files(plane: Contro
         "blocks", row["uuid"], row["current_version"],
     )  # fmt: skip
     assert ends(found) == ["blocks_0_9.parquet", "blocks_10_19.parquet"]
-    assert all(plane.me.store.get(uri) == b"rows" for uri in found.files)
+    assert all(plane.dispatcher.store.get(uri) == b"rows" for uri in found.files)
     assert (found.row_count, found.table, found.mixed, found.pii) == (10, False, False, [])
 
 
@@ -187,7 +189,7 @@ async def test_a_pin_is_the_same_before_and_after_a_deploy_and_a_rollback(
     assert set(after.files).isdisjoint(before.files)
     assert await one(plane, version=old) == pinned
     newer = await one(plane, version=str(after.dataset_version))
-    await roll_back(plane.me.state, plane.me.org_id, "chain")
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "chain")
     assert await one(plane) == before
     assert await one(plane, version=old) == pinned
     assert await one(plane, version=str(after.dataset_version)) == newer == after
@@ -290,7 +292,9 @@ async def test_nothing_of_another_organisation_is_there(plane: ControlPlane) -> 
         (DatasetRef(dataset_version=version), NotFound),
     ):
         with pytest.raises(kind) as caught:
-            await resolve_datasets(plane.me.state, org["id"], ResolveRequest(datasets=[ref]))
+            await resolve_datasets(
+                plane.dispatcher.state, org["id"], ResolveRequest(datasets=[ref])
+            )
         assert "blocks, " not in (caught.value.hint or "")
 
 
@@ -308,8 +312,8 @@ async def test_a_moment_shows_the_partitions_that_were_current_then(plane: Contr
     request = InvalidateRequest(
         dataset="chain.split", scope="row_range", start=10, end=19, reason="it was wrong"
     )
-    await invalidate(plane.me.state, plane.me.org_id, request)
-    await route_invalidations(plane.me.state)
+    await invalidate(plane.dispatcher.state, plane.dispatcher.org_id, request)
+    await route_invalidations(plane.dispatcher.state)
     await work(plane)
     replaced = await one(plane)
     assert replaced.files[0] == original.files[0]
@@ -357,10 +361,10 @@ async def test_a_moment_shows_the_version_that_was_active_then(plane: ControlPla
         for claimed in claims:
             await finish(plane, claimed)
     building = now(plane)
-    assert await advance_deploys(plane.me.state) == 1
+    assert await advance_deploys(plane.dispatcher.state) == 1
     second = now(plane)
     after = await one(plane)
-    await roll_back(plane.me.state, plane.me.org_id, "chain")
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "chain")
     third = now(plane)
     expected = {first: before, building: before, second: after, third: before}
     assert before.dataset_version != after.dataset_version
@@ -374,7 +378,7 @@ async def test_a_deploy_stands_for_the_moment_it_took_over(plane: ControlPlane) 
     await rebuilt(plane, CHANGED)
     after = await one(plane)
     await fill(plane, (10, 19))
-    await roll_back(plane.me.state, plane.me.org_id, "chain")
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "chain")
     first, second, third = deploys(plane)
     assert (await one(plane, at=str(first["id"]))).files == []
     assert await one(plane, at=str(second["id"])) == after
@@ -405,7 +409,7 @@ async def test_a_version_of_a_dag_stands_for_the_last_time_it_took_over(
     for at in (str(second["to_version"]), str(second["to_version"])[:8].upper()):
         assert await one(plane, at=at) == after
     assert (await one(plane, at=str(first["to_version"]))).files == []
-    await roll_back(plane.me.state, plane.me.org_id, "chain")
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "chain")
     assert await one(plane, at=str(first["to_version"])) == before
     assert (await one(plane, at=str(first["id"]))).files == []
     # As `trace deploys` shows it: enough to tell what began in the same minute.
@@ -547,8 +551,8 @@ async def redo(plane: ControlPlane, start: int, rows: pa.Table) -> None:
     request = InvalidateRequest(
         dataset="chain.split", scope="row_range", start=start, end=start + 9, reason="wrong"
     )
-    await invalidate(plane.me.state, plane.me.org_id, request)
-    await route_invalidations(plane.me.state)
+    await invalidate(plane.dispatcher.state, plane.dispatcher.org_id, request)
+    await route_invalidations(plane.dispatcher.state)
     await stage(plane, rows)
 
 
@@ -556,7 +560,7 @@ async def stage(plane: ControlPlane, rows: pa.Table) -> None:
     while claims := await take(plane):
         for claimed in claims:
             if claimed.task.job.name == "ingest":
-                staged = [stage_rows(plane.me.store, claimed, rows)]
+                staged = [stage_rows(plane.dispatcher.store, claimed, rows)]
                 await plane.complete(claimed, outputs=staged)
             else:
                 await finish(plane, claimed)
@@ -635,7 +639,7 @@ async def test_a_personal_column_that_is_none_is_found_out(plane: ControlPlane) 
     old = str(found.dataset_version)
     await plane.deploy(CHANGED.replace("output: blocks } }", "output: blocks }, pii: [nota] }"))
     await stage(plane, WIDE)
-    await advance_deploys(plane.me.state)
+    await advance_deploys(plane.dispatcher.state)
     assert (await one(plane)).pii_missing == ["nota"]
     found = await one(plane, version=old)
     assert (found.pii, found.pii_missing) == (["NOTE", "nota"], [])
@@ -669,13 +673,13 @@ async def compacted(plane: ControlPlane) -> None:
     """A followed table with blocks up to 19, of which 0 to 9 are in its cold part too."""
     source = await follow(plane)
     await record_events(
-        plane.me.state,
+        plane.dispatcher.state,
         EventsRequest(
             **fence_fields(source),
             tables=[table_of(source, 19)],
             events=[range_event(source, 0, 19)],
         ),
-        plane.me.grants.trusts,
+        plane.dispatcher.grants.trusts,
     )
     await cut(plane)
 
@@ -740,7 +744,7 @@ async def test_a_table_that_is_pinned_has_the_cold_part_of_its_own_version(
     anew = "operator: ticker\n    bootstrap: { reset_outputs: true }"
     await plane.deploy(FOLLOW.replace("operator: ticker", anew))
     await cut(plane)
-    await advance_deploys(plane.me.state)
+    await advance_deploys(plane.dispatcher.state)
     after = await one(plane)
     assert (after.dataset_version != before.dataset_version, after.files) == (True, [])
     assert await one(plane, version=str(before.dataset_version)) == before
@@ -755,14 +759,14 @@ async def test_a_table_whose_cold_part_alone_is_new_has_the_new_files(plane: Con
     await plane.deploy(changed)
     assert await one(plane) == before, "what is being built is not read"
     await cut(plane)
-    assert await advance_deploys(plane.me.state) == 1
+    assert await advance_deploys(plane.dispatcher.state) == 1
     after = await one(plane)
     assert after.dataset_version == before.dataset_version
     assert ends(after) == ends(before)
     assert after.files != before.files
     first = deploys(plane)[0]["to_version"]
     back = RollbackRequest(to_version=first)
-    await roll_back(plane.me.state, plane.me.org_id, "chain", back)
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "chain", back)
     assert await one(plane) == before
 
 

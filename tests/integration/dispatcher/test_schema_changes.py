@@ -37,7 +37,7 @@ def rows(*fields: pa.Field) -> pa.Table:
 async def commit(pipe: Pipeline, start: int, *fields: pa.Field) -> Claimed:
     claimed = await started(pipe, start)
     await pipe.plane.complete(
-        claimed, outputs=[stage_rows(pipe.plane.me.store, claimed, rows(*fields))]
+        claimed, outputs=[stage_rows(pipe.plane.dispatcher.store, claimed, rows(*fields))]
     )
     return claimed
 
@@ -49,8 +49,10 @@ async def started(pipe: Pipeline, start: int) -> Claimed:
 
 
 async def columns(pipe: Pipeline) -> list[str]:
-    me = pipe.plane.me
-    shown = await show_dataset(me.state, me.data, me.grants.bucket, me.org_id, "p_a")
+    dispatcher = pipe.plane.dispatcher
+    shown = await show_dataset(
+        dispatcher.state, dispatcher.data, dispatcher.grants.bucket, dispatcher.org_id, "p_a"
+    )
     return [f"{name} {said['type']}" for name, said in (shown.columns or {}).items()]
 
 
@@ -68,8 +70,8 @@ async def test_nullable_columns_that_come_and_are_missing_flow_on(pipe: Pipeline
     await commit(pipe, 20, N)
     assert await columns(pipe) == ["n int64", "note string", "x double"]
     assert committed(pipe) == ["0-9", "10-19", "20-29"]
-    me, request = pipe.plane.me, ResolveRequest(datasets=[DatasetRef(name="p_a")])
-    (resolved,) = (await resolve_datasets(me.state, me.org_id, request)).datasets
+    dispatcher, request = pipe.plane.dispatcher, ResolveRequest(datasets=[DatasetRef(name="p_a")])
+    (resolved,) = (await resolve_datasets(dispatcher.state, dispatcher.org_id, request)).datasets
     assert [(c.name, c.type) for c in resolved.columns or []] == [
         ("n", "BIGINT"),
         ("note", "VARCHAR"),
@@ -118,14 +120,16 @@ async def test_a_new_generation_may_have_any_columns(pipe: Pipeline) -> None:
     await pipe.deploy({"a": Job(revision=2)})
     (claimed,) = await pipe.claim()
     table = rows(field("n", pa.string(), required=True))
-    await pipe.plane.complete(claimed, outputs=[stage_rows(pipe.plane.me.store, claimed, table)])
+    await pipe.plane.complete(
+        claimed, outputs=[stage_rows(pipe.plane.dispatcher.store, claimed, table)]
+    )
     await pipe.settle()
     assert await columns(pipe) == ["n string"]
 
 
 async def test_who_does_not_say_his_columns_is_known_by_his_hash(pipe: Pipeline) -> None:
     await pipe.deploy({"a": Job()})
-    store = pipe.plane.me.store
+    store = pipe.plane.dispatcher.store
     for start in (0, 10):
         claimed = await started(pipe, start)
         await pipe.plane.complete(claimed, outputs=[stage(store, claimed, 0, start, start + 9)])

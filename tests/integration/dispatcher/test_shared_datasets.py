@@ -82,7 +82,7 @@ async def test_who_writes_it_is_the_active_versions_to_say(plane: ControlPlane) 
     (alerts,) = plane.sql("SELECT uuid FROM datasets WHERE name = 'alerts'")
     one, two = sorted(await take(plane, 10), key=lambda c: c.task.job.name)
     assert one.task.outputs[1].dataset_uuid == alerts["uuid"] != two.task.outputs[1].dataset_uuid
-    await roll_back(plane.me.state, plane.me.org_id, "d")
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "d")
     await emit(plane, "d.source", 2)
     again = await take(plane, 10)
     assert {claimed.task.outputs[1].dataset_uuid for claimed in again} == {alerts["uuid"]}
@@ -108,16 +108,16 @@ async def test_what_is_no_batch_is_not_committed_to_it(
     await plane.trigger(0, 9, "d", "source")
     await plane.settle()
     for claimed in await take(plane, 10):
-        files, table = stage(plane.me.store, claimed, 1, 0, 9), as_table(claimed)
+        files, table = stage(plane.dispatcher.store, claimed, 1, 0, 9), as_table(claimed)
         for output in (files, table):
             with pytest.raises(Forbidden, match="several jobs write the dataset") as refused:
                 await plane.complete(claimed, outputs=[output])
             assert "/v1/task/buffer-publish" in (refused.value.hint or "")
         said = EventsRequest(**fence_fields(claimed), tables=[table])
         with pytest.raises(Forbidden, match="several jobs write the dataset"):
-            await record_events(plane.me.state, said, plane.me.grants.trusts)
-        assert await publish_buffer(plane.me.state, "trace-scratch", batch(claimed))
-        await plane.complete(claimed, outputs=[stage(plane.me.store, claimed, 0, 0, 9)])
+            await record_events(plane.dispatcher.state, said, plane.dispatcher.grants.trusts)
+        assert await publish_buffer(plane.dispatcher.state, "trace-scratch", batch(claimed))
+        await plane.complete(claimed, outputs=[stage(plane.dispatcher.store, claimed, 0, 0, 9)])
     (alerts,) = plane.sql("SELECT uuid FROM datasets WHERE name = 'alerts'")
     assert (
         plane.sql("SELECT 1 FROM partition_versions WHERE dataset_uuid = %s", alerts["uuid"]) == []

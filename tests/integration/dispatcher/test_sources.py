@@ -67,12 +67,12 @@ jobs:
 
 
 async def watch(plane: ControlPlane) -> int:
-    return await watch_sources(plane.me.state, plane.me.retry_base_s)
+    return await watch_sources(plane.dispatcher.state, plane.dispatcher.retry_base_s)
 
 
 async def settled(plane: ControlPlane) -> None:
     """Until nothing is left to watch or to announce."""
-    while await watch(plane) + await advance_deploys(plane.me.state):
+    while await watch(plane) + await advance_deploys(plane.dispatcher.state):
         pass
     await plane.settle()
 
@@ -88,7 +88,7 @@ async def running(plane: ControlPlane, yaml: str | None = None) -> Claimed:
 async def claimed_again(plane: ControlPlane) -> Claimed:
     """The next attempt of the only run that waits."""
     plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE next_retry_at IS NOT NULL")
-    await requeue_failed(plane.me.state)
+    await requeue_failed(plane.dispatcher.state)
     (row,) = plane.sql(RUN + " AND status = 'Queued'")
     return await plane.claimed(row["id"])
 
@@ -106,11 +106,11 @@ async def emit(plane: ControlPlane, run: Claimed, *cursors: int) -> int:
     request = EventsRequest(
         task_id=run.task.task_id, attempt=run.attempt, lease_token=run.lease_token, events=events
     )
-    return await record_events(plane.me.state, request, plane.me.grants.trusts)
+    return await record_events(plane.dispatcher.state, request, plane.dispatcher.grants.trusts)
 
 
 async def shown(plane: ControlPlane) -> dict[str, SourceStatus]:
-    found = await list_sources(plane.me.state, plane.me.org_id)
+    found = await list_sources(plane.dispatcher.state, plane.dispatcher.org_id)
     return {source.job_name: source for source in found.sources}
 
 
@@ -124,7 +124,12 @@ def row_of(plane: ControlPlane, run: Claimed) -> dict[str, Any]:
 
 
 async def source_health(plane: ControlPlane) -> HealthRule:
-    health = await check_health(plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id)
+    health = await check_health(
+        plane.dispatcher.state,
+        plane.dispatcher.data,
+        plane.dispatcher.runtimes,
+        plane.dispatcher.org_id,
+    )
     return next(rule for rule in health.rules if rule.code == "source_heartbeat")
 
 
@@ -195,7 +200,7 @@ async def test_a_run_that_a_user_canceled_stays_so_until_it_is_retried(
     plane: ControlPlane,
 ) -> None:
     run = await running(plane)
-    await cancel_task(plane.me.state, plane.me.org_id, run.task.task_id)
+    await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, run.task.task_id)
     assert (await plane.beat(run)).directive == "cancel"
     assert await state_of(plane) == "Draining"
     await plane.complete(run, status="Canceled")
@@ -206,7 +211,7 @@ async def test_a_run_that_a_user_canceled_stays_so_until_it_is_retried(
     await plane.deploy(always_on(every=2))
     await settled(plane)
     assert await state_of(plane) == "Canceled"
-    await retry_task(plane.me.state, plane.me.org_id, run.task.task_id)
+    await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, run.task.task_id)
     await settled(plane)
     assert (await plane.claimed(run.task.task_id)).task.config == {"every_seconds": 2}
 
@@ -236,7 +241,7 @@ async def test_a_heartbeat_during_the_deploy_keeps_the_lease(plane: ControlPlane
         "UPDATE tasks SET job_id = (SELECT id FROM jobs WHERE name = 'ticks' AND id <> %s)",
         job["job_id"],
     )
-    async with plane.me.state.transaction() as tx:
+    async with plane.dispatcher.state.transaction() as tx:
         # As a deploy hands the run over, not committed yet.
         await tx.execute("UPDATE tasks SET job_id = %s", (job["job_id"],))
         beat = asyncio.create_task(plane.beat(run))
@@ -258,7 +263,9 @@ async def test_a_paused_source_ends_gives_its_slot_back_and_goes_on_once_resumed
     plane: ControlPlane,
 ) -> None:
     run = await running(plane)
-    await pause_job(plane.me.state, plane.me.org_id, "live", "ticks", PauseRequest())
+    await pause_job(
+        plane.dispatcher.state, plane.dispatcher.org_id, "live", "ticks", PauseRequest()
+    )
     assert (await plane.beat(run)).directive == "drain"
     assert await state_of(plane) == "Draining"
     await plane.complete(run)
@@ -266,7 +273,7 @@ async def test_a_paused_source_ends_gives_its_slot_back_and_goes_on_once_resumed
     assert (await state_of(plane), row_of(plane, run)["status"]) == ("Paused", "Queued")
     assert await plane.claim(run.task.task_id) == NotClaimed(reason="Held")
     plane.wake_ups()
-    await resume_job(plane.me.state, plane.me.org_id, "live", "ticks")
+    await resume_job(plane.dispatcher.state, plane.dispatcher.org_id, "live", "ticks")
     await plane.settle()
     assert plane.wake_ups() == [run.task.task_id]
     again = await plane.claimed(run.task.task_id)
@@ -278,9 +285,11 @@ async def test_a_source_that_is_resumed_before_it_ended_is_started_again_at_once
     plane: ControlPlane,
 ) -> None:
     run = await running(plane)
-    await pause_job(plane.me.state, plane.me.org_id, "live", "ticks", PauseRequest())
+    await pause_job(
+        plane.dispatcher.state, plane.dispatcher.org_id, "live", "ticks", PauseRequest()
+    )
     assert (await plane.beat(run)).directive == "drain"
-    await resume_job(plane.me.state, plane.me.org_id, "live", "ticks")
+    await resume_job(plane.dispatcher.state, plane.dispatcher.org_id, "live", "ticks")
     assert (await plane.beat(run)).directive == "drain"
     await plane.complete(run)
     await settled(plane)
@@ -328,7 +337,9 @@ async def test_an_activation_resets_outputs_once_and_a_rollback_brings_them_back
     await plane.settle()
     plane.wake_ups()
     # The same file again resets nothing.
-    same = await deploy_dag(plane.me.state, plane.me.org_id, always_on(more=RESET), "dag.yaml")
+    same = await deploy_dag(
+        plane.dispatcher.state, plane.dispatcher.org_id, always_on(more=RESET), "dag.yaml"
+    )
     assert (same.status, same.builds) == ("Unchanged", [])
     await settled(plane)
     assert (await plane.beat(first)).directive == "continue"
@@ -347,7 +358,7 @@ async def test_an_activation_resets_outputs_once_and_a_rollback_brings_them_back
     assert plane.sql(current) == [{"v": new}]
     assert plane.sql("SELECT 1 FROM events WHERE dataset_version = %s", new) == []
     # And back.
-    await roll_back(plane.me.state, plane.me.org_id, "live")
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "live")
     await settled(plane)
     assert plane.sql(current) == [{"v": old}]
     kept = plane.sql("SELECT cursor FROM events WHERE dataset_version = %s ORDER BY 1", old)
@@ -383,7 +394,7 @@ async def test_how_a_run_ended_keeps_no_version_from_coming_back(
     one, two = always_on(more=RESET), always_on(every=5, more=RESET)
     first = await running(plane, one)
     if end == "Canceled":
-        await cancel_task(plane.me.state, plane.me.org_id, first.task.task_id)
+        await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, first.task.task_id)
     await plane.complete(first, status=end, retryable=False)
     await plane.deploy(two)
     await settled(plane)
@@ -392,7 +403,7 @@ async def test_how_a_run_ended_keeps_no_version_from_coming_back(
     assert plane.sql("SELECT 1 FROM deploys WHERE status <> 'CutOver'") == []
     if end == "Canceled":
         # What a user canceled stays so until it is retried.
-        await retry_task(plane.me.state, plane.me.org_id, first.task.task_id)
+        await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, first.task.task_id)
     again = await claimed_again(plane)
     assert (again.task.task_id, again.attempt) == (first.task.task_id, 2)
 
@@ -423,7 +434,11 @@ async def test_a_source_that_does_not_get_on_says_so_everywhere(plane: ControlPl
 
     for subject in (run.task.task_id, "live.ticks", "live.ticks.0"):
         told = await explain(
-            plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id, str(subject)
+            plane.dispatcher.state,
+            plane.dispatcher.data,
+            plane.dispatcher.runtimes,
+            plane.dispatcher.org_id,
+            str(subject),
         )
         assert told.reasons[0].code == "source_stuck", subject
         assert REFUSED in told.answer
@@ -433,7 +448,11 @@ async def test_a_source_that_does_not_get_on_says_so_everywhere(plane: ControlPl
 
 async def why_dataset(plane: ControlPlane) -> DatasetWhy:
     answer = await explain(
-        plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id, "live.ticks.0"
+        plane.dispatcher.state,
+        plane.dispatcher.data,
+        plane.dispatcher.runtimes,
+        plane.dispatcher.org_id,
+        "live.ticks.0",
     )
     assert isinstance(answer, DatasetWhy)
     return answer
@@ -504,7 +523,7 @@ async def tick(plane: ControlPlane, *ticks: datetime, done_until: datetime | Non
     request = TickRequest(
         dag_name="timed", job_name="clock", ticks=list(ticks), done_until=done_until
     )
-    return await tick_source(plane.me.state, plane.me.org_id, request)
+    return await tick_source(plane.dispatcher.state, plane.dispatcher.org_id, request)
 
 
 async def scheduled(plane: ControlPlane, yaml: str | None = None) -> datetime:
@@ -513,11 +532,11 @@ async def scheduled(plane: ControlPlane, yaml: str | None = None) -> datetime:
     await settled(plane)
     plane.sql("UPDATE active_dags SET activated_at = activated_at - interval '1 hour'")
     plane.sql("UPDATE source_ticks SET last_tick = last_tick - interval '1 hour'")
-    return (await list_schedules(plane.me.state, plane.me.org_id)).now
+    return (await list_schedules(plane.dispatcher.state, plane.dispatcher.org_id)).now
 
 
 async def last_tick(plane: ControlPlane) -> datetime:
-    (schedule,) = (await list_schedules(plane.me.state, plane.me.org_id)).schedules
+    (schedule,) = (await list_schedules(plane.dispatcher.state, plane.dispatcher.org_id)).schedules
     return schedule.last_tick
 
 
@@ -568,12 +587,14 @@ async def test_a_tick_of_the_future_is_refused(plane: ControlPlane) -> None:
 async def test_a_source_on_hold_emits_no_ticks_and_misses_them(plane: ControlPlane) -> None:
     now = await scheduled(plane)
     before = await last_tick(plane)
-    await pause_job(plane.me.state, plane.me.org_id, "timed", "clock", PauseRequest())
-    (schedule,) = (await list_schedules(plane.me.state, plane.me.org_id)).schedules
+    await pause_job(
+        plane.dispatcher.state, plane.dispatcher.org_id, "timed", "clock", PauseRequest()
+    )
+    (schedule,) = (await list_schedules(plane.dispatcher.state, plane.dispatcher.org_id)).schedules
     assert schedule.on_hold
     with pytest.raises(JobOnHold):
         await tick(plane, now)
-    await resume_job(plane.me.state, plane.me.org_id, "timed", "clock")
+    await resume_job(plane.dispatcher.state, plane.dispatcher.org_id, "timed", "clock")
     assert await last_tick(plane) == before
     assert await tick(plane, now) == 1
 
@@ -594,7 +615,7 @@ async def test_another_schedule_owes_nothing_of_the_time_before(plane: ControlPl
     changed = await last_tick(plane)
     assert changed > before + timedelta(minutes=59)
     plane.sql("UPDATE source_ticks SET last_tick = last_tick - interval '1 hour'")
-    await roll_back(plane.me.state, plane.me.org_id, "timed")
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "timed")
     await settled(plane)
     assert await last_tick(plane) >= changed
 
@@ -606,7 +627,7 @@ async def test_a_source_that_comes_back_owes_nothing_of_the_time_it_was_gone(
     before = await last_tick(plane)
     await plane.deploy(GONE.replace("name: live", "name: timed"))
     await settled(plane)
-    assert (await list_schedules(plane.me.state, plane.me.org_id)).schedules == []
+    assert (await list_schedules(plane.dispatcher.state, plane.dispatcher.org_id)).schedules == []
     with pytest.raises(NotFound):
         await tick(plane, datetime.now(UTC))
     await plane.deploy(cron())
@@ -620,10 +641,14 @@ async def test_only_a_cron_source_ticks_and_only_a_manual_one_is_triggered(
     await scheduled(plane)
     request = TickRequest(dag_name="timed", job_name="react", ticks=[])
     with pytest.raises(BadInput):
-        await tick_source(plane.me.state, plane.me.org_id, request)
+        await tick_source(plane.dispatcher.state, plane.dispatcher.org_id, request)
     with pytest.raises(BadInput) as caught:
         await trigger_source(
-            plane.me.state, plane.me.org_id, "timed", "clock", TriggerRequest(start=0, end=9)
+            plane.dispatcher.state,
+            plane.dispatcher.org_id,
+            "timed",
+            "clock",
+            TriggerRequest(start=0, end=9),
         )
     assert "trace events emit timed.clock" in (caught.value.hint or "")
 
@@ -636,7 +661,9 @@ async def test_health_says_which_schedule_is_not_kept(plane: ControlPlane) -> No
     rule = await source_health(plane)
     assert rule.firing
     assert "timed.clock ticked 12m" in rule.text
-    await pause_job(plane.me.state, plane.me.org_id, "timed", "clock", PauseRequest())
+    await pause_job(
+        plane.dispatcher.state, plane.dispatcher.org_id, "timed", "clock", PauseRequest()
+    )
     assert not (await source_health(plane)).firing
 
 
@@ -652,7 +679,7 @@ async def test_the_list_says_when_and_where_a_source_emits_next(plane: ControlPl
         ("clock", "calls", "hands"), "Active"
     )
     assert found["calls"].path == "/v1/hooks/hooked/calls"
-    now = (await list_schedules(plane.me.state, plane.me.org_id)).now
+    now = (await list_schedules(plane.dispatcher.state, plane.dispatcher.org_id)).now
     next_tick = found["clock"].next_tick
     assert next_tick is not None
     assert now - timedelta(minutes=1) < next_tick <= now + timedelta(minutes=5)
@@ -660,5 +687,7 @@ async def test_the_list_says_when_and_where_a_source_emits_next(plane: ControlPl
     assert found["hands"].last_event_age_s is None
     await plane.trigger(0, 9, "hooked", "hands")
     assert (await shown(plane))["hands"].last_event_age_s is not None
-    await pause_job(plane.me.state, plane.me.org_id, "hooked", "hands", PauseRequest())
+    await pause_job(
+        plane.dispatcher.state, plane.dispatcher.org_id, "hooked", "hands", PauseRequest()
+    )
     assert await state_of(plane, "hands") == "Paused"

@@ -83,13 +83,13 @@ async def made(plane: ControlPlane) -> None:
     await plane.trigger(0, 9, "maker")
     await plane.settle()
     (claimed,) = await take(plane)
-    await plane.complete(claimed, outputs=[stage_rows(plane.me.store, claimed, ROWS)])
+    await plane.complete(claimed, outputs=[stage_rows(plane.dispatcher.store, claimed, ROWS)])
 
 
 async def said(plane: ControlPlane, yaml: str) -> str:
     """What is wrong with it: plan and deploy say the same."""
     with pytest.raises(InvalidDag) as planned:
-        await plan_dag(plane.me.state, plane.me.org_id, yaml, "dag.yaml")
+        await plan_dag(plane.dispatcher.state, plane.dispatcher.org_id, yaml, "dag.yaml")
     with pytest.raises(InvalidDag) as deployed:
         await plane.deploy(yaml)
     assert planned.value.message == deployed.value.message
@@ -138,9 +138,9 @@ async def test_a_job_that_stays_goes_on_when_a_rollback_took_the_name_of_its_inp
     await plane.deploy(MAKER.partition("publish:")[0])
     await plane.deploy(MAKER)
     await plane.deploy(reader("fee"))
-    await roll_back(plane.me.state, plane.me.org_id, "maker")
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "maker")
     described = reader("fee").replace("name: reader", "name: reader\ndescription: For fees.")
-    plan = await plan_dag(plane.me.state, plane.me.org_id, described, "dag.yaml")
+    plan = await plan_dag(plane.dispatcher.state, plane.dispatcher.org_id, described, "dag.yaml")
     await plane.deploy(described)
     assert [job.action for job in plan.jobs] == ["unchanged"]
 

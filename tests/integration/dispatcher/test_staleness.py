@@ -30,7 +30,7 @@ async def of(plane: ControlPlane, job: str) -> Staleness:
         " JOIN jobs j ON j.id = v.job_id WHERE j.name = %s",
         job,
     )
-    async with plane.me.state.transaction() as tx:
+    async with plane.dispatcher.state.transaction() as tx:
         found = await staleness.of_generations(tx, [row["generation_id"]])
     return found[row["generation_id"]]
 
@@ -42,7 +42,7 @@ def counts(found: Staleness) -> tuple[int, ...]:
 async def missing(plane: ControlPlane, job: str) -> int:
     """How many `owe_missing` would owe to it, and rolls that back."""
     found = await of(plane, job)
-    async with plane.me.state.transaction() as tx:
+    async with plane.dispatcher.state.transaction() as tx:
         await locks.routing(tx)
         owed = await generations.owe_missing(tx, [found.generation_id])
         await tx.execute("DELETE FROM outbox")
@@ -58,7 +58,9 @@ async def test_every_event_is_current_until_its_partition_is_replaced(plane: Con
     # The whole range at once takes the place of both, of which nobody knows what they were made of.
     await plane.deploy(READER)
     await work(plane)
-    assert await advance_deploys(plane.me.state) == 1, "it reads what is there: it was built first"
+    assert await advance_deploys(plane.dispatcher.state) == 1, (
+        "it reads what is there: it was built first"
+    )
     assert counts(await of(plane, "decode")) == (2, 0, 0, 0)
     plane.sql("UPDATE partition_versions SET made_of = '[]'")
     await fill(plane, (0, 29))
@@ -76,7 +78,7 @@ async def test_what_is_not_routed_held_owed_or_lost_is_told_apart(plane: Control
     plane.sql("DELETE FROM task_inputs")
     found = await of(plane, "split")
     assert (found.not_given, found.not_routed, found.owed, found.lost) == (2, 0, 0, 2)
-    async with plane.me.state.transaction() as tx:
+    async with plane.dispatcher.state.transaction() as tx:
         await locks.routing(tx)
         await generations.owe_missing(tx, [found.generation_id])
     found = await of(plane, "split")
@@ -169,7 +171,7 @@ async def lose(plane: ControlPlane, dataset: str) -> int:
 async def test_events_that_were_not_given_are_found_and_given_once(plane: ControlPlane) -> None:
     await plane.deploy()
     await fill(plane, (0, 9), (10, 19))
-    state = plane.me.state
+    state = plane.dispatcher.state
     assert await reconcile_partitions(state) == 0
     assert await lose(plane, "chain.request") == 2
     assert await reconcile_partitions(state) == 2
@@ -187,7 +189,7 @@ async def test_committed_partitions_that_were_not_given_are_found(plane: Control
     await plane.deploy(READER)
     await fill(plane, (0, 9), (10, 19))
     assert await lose(plane, "chain.ingest") == 2
-    assert await reconcile_partitions(plane.me.state) == 2
+    assert await reconcile_partitions(plane.dispatcher.state) == 2
     await plane.settle()
     assert counts(await of(plane, "decode")) == (2, 0, 2, 0)
 
@@ -201,7 +203,7 @@ async def test_what_waits_for_a_deploy_is_not_lost(plane: ControlPlane) -> None:
     await finish(plane, split)
     await plane.settle()
     assert (await of(plane, "ingest")).held == 1
-    assert await reconcile_partitions(plane.me.state) == 0
+    assert await reconcile_partitions(plane.dispatcher.state) == 0
 
 
 async def test_looking_for_what_was_lost_waits_for_no_routing_and_stops_none(
@@ -210,11 +212,11 @@ async def test_looking_for_what_was_lost_waits_for_no_routing_and_stops_none(
     await plane.deploy()
     await fill(plane, (0, 9))
     request: Any = {"dataset": "chain.request", "events": [{"cursor": 7}]}
-    await emit_events(plane.me.state, plane.me.org_id, EmitRequest(**request))
-    async with plane.me.state.transaction() as tx:
+    await emit_events(plane.dispatcher.state, plane.dispatcher.org_id, EmitRequest(**request))
+    async with plane.dispatcher.state.transaction() as tx:
         await locks.share_routing(tx)
         # Somebody routes: a lock of all would wait for him here.
-        assert await asyncio.wait_for(reconcile_partitions(plane.me.state), 20) == 0
+        assert await asyncio.wait_for(reconcile_partitions(plane.dispatcher.state), 20) == 0
         assert await publish_outbox(plane.publishing()) > 0
 
 
@@ -223,9 +225,9 @@ async def test_events_that_are_routed_while_one_looks_are_given_once(plane: Cont
     request: Any = {"dataset": "d.source", "events": [{"cursor": n} for n in range(200)]}
     for n in range(5):
         request["events"] = [{"cursor": n * 200 + k} for k in range(200)]
-        await emit_events(plane.me.state, plane.me.org_id, EmitRequest(**request))
+        await emit_events(plane.dispatcher.state, plane.dispatcher.org_id, EmitRequest(**request))
         routed, found = await asyncio.gather(
-            publish_outbox(plane.publishing()), reconcile_partitions(plane.me.state)
+            publish_outbox(plane.publishing()), reconcile_partitions(plane.dispatcher.state)
         )
         assert found == 0, "what is under way is not lost"
         assert routed > 0

@@ -27,7 +27,7 @@ async def emit_partitions(plane: ControlPlane, *keys: str, version: Any = None) 
         dataset_version=version,
         events=[{"partition_key": key} for key in keys],  # type: ignore[list-item]
     )
-    new = await emit_events(plane.me.state, plane.me.org_id, request)
+    new = await emit_events(plane.dispatcher.state, plane.dispatcher.org_id, request)
     await plane.settle()
     return new
 
@@ -105,7 +105,7 @@ async def test_a_canceled_bulk_task_takes_in_no_more(plane: ControlPlane) -> Non
     await plane.deploy(BULK)
     await emit(plane, "d.source", 1)
     (task,) = plane.sql("SELECT id FROM tasks")
-    await cancel_task(plane.me.state, plane.me.org_id, task["id"])
+    await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, task["id"])
     await emit(plane, "d.source", 2)
     (claimed,) = await take(plane, 5)
     assert [given.cursor for given in claimed.task.inputs] == [2]
@@ -145,7 +145,7 @@ async def test_a_partition_of_two_datasets_is_two_updates(plane: ControlPlane) -
     )
     for dataset in ("d.source.0", "d.source.1"):
         request = EmitRequest(dataset=dataset, events=[{"partition_key": "p"}])  # type: ignore[list-item]
-        await emit_events(plane.me.state, plane.me.org_id, request)
+        await emit_events(plane.dispatcher.state, plane.dispatcher.org_id, request)
     await plane.settle()
     claims = await take(plane, 10)
     assert sorted(c.task.inputs[0].input_index for c in claims) == [0, 1]

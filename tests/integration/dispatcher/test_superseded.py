@@ -48,8 +48,10 @@ async def retired(pipe: Pipeline, keep: Retention = AT_ONCE) -> list[GarbageItem
 
 async def seen(pipe: Pipeline, at: datetime | None = None) -> ResolvedDataset:
     ref = DatasetRef(name="p_a", at=at.isoformat() if at else None)
-    me = pipe.plane.me
-    found = await resolve_datasets(me.state, me.org_id, ResolveRequest(datasets=[ref], files=True))
+    dispatcher = pipe.plane.dispatcher
+    found = await resolve_datasets(
+        dispatcher.state, dispatcher.org_id, ResolveRequest(datasets=[ref], files=True)
+    )
     return found.datasets[0]
 
 
@@ -72,7 +74,7 @@ async def test_files_that_gave_way_go_when_they_are_old_and_readers_keep_the_new
     assert item.bytes == old["byte_count"]
     assert {uri for uri in stored(pipe.plane) if old["location"] in uri} == set()
     assert (await seen(pipe)).files == now.files
-    assert all(pipe.plane.me.store.size(uri) for uri in now.files)
+    assert all(pipe.plane.dispatcher.store.size(uri) for uri in now.files)
     assert await retired(pipe) == []
 
 
@@ -107,11 +109,11 @@ async def test_what_a_running_attempt_may_read_stays_until_it_ends(pipe: Pipelin
         first.task.outputs[0].prefix,
     )
     assert await retired(pipe) == []
-    kept = await explain_garbage(pipe.plane.me.state, pipe.plane.me.org_id, AT_ONCE)
+    kept = await explain_garbage(pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id, AT_ONCE)
     assert kept.oldest_reader == reader.task.task_id
     (held,) = [each for each in kept.generations if each.dataset == "p_a"]
     assert held.pinned_bytes == held.superseded_bytes == held.retired_bytes > 0
-    assert all(pipe.plane.me.store.size(uri) for uri in read)
+    assert all(pipe.plane.dispatcher.store.size(uri) for uri in read)
     await pipe.run(reader)
     assert [item.place for item in await retired(pipe)] == [first.task.outputs[0].prefix]
 
@@ -128,7 +130,7 @@ async def test_a_moment_whose_files_are_gone_is_refused_not_shown_with_fewer_row
     assert len((await seen(pipe, new["committed_at"])).files) == 1
     # Also when the row that said so is forgotten.
     await retired(pipe)
-    await prune_history(pipe.plane.me.state, keep_days=0)
+    await prune_history(pipe.plane.dispatcher.state, keep_days=0)
     assert [row["id"] for row in rows(pipe)] == [new["id"]]
     with pytest.raises(PastForgotten):
         await seen(pipe, old["committed_at"])
@@ -142,14 +144,14 @@ async def test_what_can_be_rolled_back_to_keeps_every_file(pipe: Pipeline) -> No
     await pipe.settle()
     assert (await seen(pipe)).files != before
     await retired(pipe)
-    assert all(pipe.plane.me.store.size(uri) for uri in before)
+    assert all(pipe.plane.dispatcher.store.size(uri) for uri in before)
 
 
 async def test_another_partition_in_the_same_folder_keeps_its_file(pipe: Pipeline) -> None:
     await remade(pipe)
     old, _ = rows(pipe)
     beside = old["location"] + "beside.parquet"
-    pipe.plane.me.store.put(beside, b"rows")
+    pipe.plane.dispatcher.store.put(beside, b"rows")
     pipe.plane.sql(
         "INSERT INTO partition_versions (dataset_uuid, dataset_version, partition_key, location,"
         " files, row_count, byte_count, schema_hash)"
@@ -168,13 +170,13 @@ async def test_another_partition_in_the_same_folder_keeps_its_file(pipe: Pipelin
 async def test_show_says_what_is_live_and_what_is_superseded(pipe: Pipeline) -> None:
     await remade(pipe, times=2)
     *old, new = rows(pipe)
-    me = pipe.plane.me
-    shown = await show_dataset(me.state, me.data, BUCKET, me.org_id, "p_a")
+    dispatcher = pipe.plane.dispatcher
+    shown = await show_dataset(dispatcher.state, dispatcher.data, BUCKET, dispatcher.org_id, "p_a")
     assert shown.files is not None
     assert shown.files.live_bytes == new["byte_count"]
     assert shown.files.superseded_bytes == sum(row["byte_count"] for row in old)
     assert shown.files.pinned_bytes == 0
     await retired(pipe)
-    shown = await show_dataset(me.state, me.data, BUCKET, me.org_id, "p_a")
+    shown = await show_dataset(dispatcher.state, dispatcher.data, BUCKET, dispatcher.org_id, "p_a")
     assert shown.files is not None
     assert shown.files.superseded_bytes == 0

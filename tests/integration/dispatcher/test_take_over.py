@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 async def given_up(plane: ControlPlane, identity: str, incarnation: int) -> list[UUID]:
     request = TakeOverRequest(identity=identity, incarnation=incarnation)
-    return [attempt.task for attempt in await take_over(plane.me.state, request)]
+    return [attempt.task for attempt in await take_over(plane.dispatcher.state, request)]
 
 
 def status(plane: ControlPlane, task_id: UUID) -> Any:

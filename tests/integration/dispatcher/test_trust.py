@@ -46,13 +46,13 @@ def registry(trusted: Sequence[str] = ()) -> Runtimes:
 async def claimed_of(plane: ControlPlane, runtime: str, trusted: Sequence[str] = ()) -> Claimed:
     """A task that somebody else's code runs, whatever name it goes by."""
     runtimes = registry(trusted)
-    grants = replace(plane.me.grants, trusts=trusted_by(runtimes))
-    plane.me = replace(plane.me, runtimes=runtimes, grants=grants)
+    grants = replace(plane.dispatcher.grants, trusts=trusted_by(runtimes))
+    plane.dispatcher = replace(plane.dispatcher, runtimes=runtimes, grants=grants)
     dag = DAG.replace("{runtime}", runtime)
-    await deploy_dag(plane.me.state, plane.me.org_id, dag, "dag.yaml", runtimes)
+    await deploy_dag(plane.dispatcher.state, plane.dispatcher.org_id, dag, "dag.yaml", runtimes)
     await plane.trigger(0, 9, "flow", "request")
     await plane.settle()
-    ((_, claimed),) = await claim_tasks(plane.me.state, grants, runtime, ["w"])
+    ((_, claimed),) = await claim_tasks(plane.dispatcher.state, grants, runtime, ["w"])
     return claimed
 
 
@@ -62,7 +62,7 @@ async def test_code_that_nobody_vouches_for_makes_no_other_job_run_again(
 ) -> None:
     """Neither by the call of a running attempt, nor with its end, nor through its worker."""
     claimed = await claimed_of(plane, runtime)
-    assert not plane.me.grants.tokens.read(claimed.capability_token).trusted
+    assert not plane.dispatcher.grants.tokens.read(claimed.capability_token).trusted
     for invalid in (of_input(claimed, 0, 9), of_output(claimed, 0, 9)):
         with pytest.raises(Forbidden, match="not trusted to say that data is invalid") as refused:
             await report(plane, claimed, invalid)
@@ -70,11 +70,13 @@ async def test_code_that_nobody_vouches_for_makes_no_other_job_run_again(
         ending = CompleteRequest(
             **fence_fields(claimed), status="Completed", invalidations=[invalid]
         )
-        (answer,) = await complete_tasks(plane.me.completing, [ending])
+        (answer,) = await complete_tasks(plane.dispatcher.completing, [ending])
         assert isinstance(answer, Forbidden)
-        outputs = [stage(plane.me.store, claimed, 0, *span(claimed))]
+        outputs = [stage(plane.dispatcher.store, claimed, 0, *span(claimed))]
         with pytest.raises(Forbidden, match="not trusted"):
-            await complete_task(plane.me.completing, ending.model_copy(update={"outputs": outputs}))
+            await complete_task(
+                plane.dispatcher.completing, ending.model_copy(update={"outputs": outputs})
+            )
     assert plane.sql("SELECT 1 FROM data_invalidations") == []
     assert plane.sql("SELECT 1 FROM partition_versions") == []
     # Its own work it may end.
@@ -87,7 +89,7 @@ async def test_an_operator_that_its_runtime_names_is_trusted(
     plane: ControlPlane, runtime: str
 ) -> None:
     claimed = await claimed_of(plane, runtime, ["integrity_check"])
-    assert plane.me.grants.tokens.read(claimed.capability_token).trusted
+    assert plane.dispatcher.grants.tokens.read(claimed.capability_token).trusted
     assert await report(plane, claimed, of_input(claimed, 0, 9)) == 1
 
 
@@ -106,7 +108,7 @@ async def test_code_that_nobody_vouches_for_commits_no_table_of_postgres_data(
     )
     said = EventsRequest(**fence_fields(claimed), tables=[table])
     with pytest.raises(Forbidden, match="not trusted to write tables of Postgres data"):
-        await record_events(plane.me.state, said, plane.me.grants.trusts)
+        await record_events(plane.dispatcher.state, said, plane.dispatcher.grants.trusts)
     with pytest.raises(Forbidden, match="not trusted to write tables of Postgres data"):
         await plane.complete(claimed, outputs=[table])
 

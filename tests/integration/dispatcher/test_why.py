@@ -28,7 +28,11 @@ LIMITED = DAG.replace(
 
 async def why(plane: ControlPlane, subject: Any) -> Why:
     return await explain(
-        plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id, str(subject)
+        plane.dispatcher.state,
+        plane.dispatcher.data,
+        plane.dispatcher.runtimes,
+        plane.dispatcher.org_id,
+        str(subject),
     )
 
 
@@ -94,7 +98,7 @@ async def test_a_task_that_waits_to_retry_says_when(plane: ControlPlane) -> None
 
 async def test_a_canceled_task_says_why(plane: ControlPlane) -> None:
     (task,) = await queued(plane, 1)
-    await cancel_task(plane.me.state, plane.me.org_id, task)
+    await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, task)
     assert codes(await why(plane, task)) == ["canceled"]
     plane.sql("UPDATE tasks SET error_code = 'dropped_by_backpressure', error_message = 'older'")
     assert "[dropped_by_backpressure] older" in (await why(plane, task)).answer
@@ -109,7 +113,7 @@ async def test_a_running_task_says_where_and_how_far(plane: ControlPlane) -> Non
     assert "attempt 1 of 3 runs on worker-7" in answer.answer
     assert "3 of 10 done" in answer.answer
 
-    await cancel_task(plane.me.state, plane.me.org_id, task)
+    await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, task)
     assert codes(await why(plane, task)) == ["cancel_requested", "running"]
     plane.sql("UPDATE tasks SET lease_expires_at = clock_timestamp() - interval '5 s'")
     assert codes(await why(plane, task)) == ["silent", "cancel_requested", "running"]
@@ -132,7 +136,7 @@ async def test_a_task_of_a_paused_job_says_who_can_let_it_go(plane: ControlPlane
     (task,) = await queued(plane, 1)
     worker(plane, "w")
     request = PauseRequest(reason="node is down")
-    await pause_job(plane.me.state, plane.me.org_id, "chain", "split", request)
+    await pause_job(plane.dispatcher.state, plane.dispatcher.org_id, "chain", "split", request)
     answer = await why(plane, task)
     assert codes(answer) == ["paused", "in_line", "wake_up"]
     assert "node is down" in answer.answer
@@ -193,7 +197,9 @@ async def test_a_task_without_workers_says_so(plane: ControlPlane) -> None:
 async def test_a_task_whose_runtime_is_off_says_how_to_enable_it(plane: ControlPlane) -> None:
     (task,) = await queued(plane, 1)
     off = Runtimes([Runtime("ecs_platform", queue="ecs_platform", enabled=False)])
-    answer = await explain(plane.me.state, plane.me.data, off, plane.me.org_id, str(task))
+    answer = await explain(
+        plane.dispatcher.state, plane.dispatcher.data, off, plane.dispatcher.org_id, str(task)
+    )
     assert codes(answer) == ["runtime_off", "in_line", "wake_up"]
     assert "enabled = true" in (answer.reasons[0].cure or "")
 
@@ -239,7 +245,7 @@ async def test_the_place_follows_the_order_of_the_claim(plane: ControlPlane) -> 
 async def _claim_order(plane: ControlPlane) -> list[UUID]:
     order: list[UUID] = []
     while True:
-        async with plane.me.state.transaction() as tx:
+        async with plane.dispatcher.state.transaction() as tx:
             rows = await task_state.claim(tx, "ecs_platform", ["w"])
         if not rows:
             return order
@@ -261,7 +267,9 @@ async def test_a_manual_source_says_when_it_last_emitted(plane: ControlPlane) ->
     answer = await why(plane, "chain.request")
     assert codes(answer) == ["source"]
     assert "chain.request.0 (0-29)" in answer.answer
-    await pause_job(plane.me.state, plane.me.org_id, "chain", "request", PauseRequest())
+    await pause_job(
+        plane.dispatcher.state, plane.dispatcher.org_id, "chain", "request", PauseRequest()
+    )
     assert codes(await why(plane, "chain.request")) == ["paused", "source"]
 
 

@@ -23,7 +23,11 @@ AGED = DAG.replace("logs: { from: { job: ingest, output: logs } }",
 
 async def why(plane: ControlPlane, subject: Any) -> DatasetWhy:
     answer = await explain(
-        plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id, str(subject)
+        plane.dispatcher.state,
+        plane.dispatcher.data,
+        plane.dispatcher.runtimes,
+        plane.dispatcher.org_id,
+        str(subject),
     )
     assert isinstance(answer, DatasetWhy)
     assert answer.reasons[0].text in answer.answer
@@ -70,7 +74,11 @@ async def test_a_dataset_can_be_asked_for_by_name_uuid_and_output(plane: Control
     for subject in ("logs", row["uuid"], "chain.ingest.2"):
         assert (await why(plane, subject)).dataset == "logs"
     answer = await explain(
-        plane.me.state, plane.me.data, plane.me.runtimes, plane.me.org_id, "chain.ingest"
+        plane.dispatcher.state,
+        plane.dispatcher.data,
+        plane.dispatcher.runtimes,
+        plane.dispatcher.org_id,
+        "chain.ingest",
     )
     assert isinstance(answer, Why), "DAG.JOB is the job"
 
@@ -113,7 +121,7 @@ async def test_what_was_made_in_spite_of_a_failure_is_not_blocked_by_it(
     plane: ControlPlane,
 ) -> None:
     task_id = await failed_ingest(plane)
-    await retry_task(plane.me.state, plane.me.org_id, task_id)
+    await retry_task(plane.dispatcher.state, plane.dispatcher.org_id, task_id)
     await work(plane)
     assert (await why(plane, "transfers")).state == "fresh"
 
@@ -140,7 +148,7 @@ async def test_a_canceled_task_blocks_too(plane: ControlPlane) -> None:
     await plane.trigger(0, 9)
     await plane.settle()
     (task,) = plane.sql("SELECT id FROM tasks")
-    await cancel_task(plane.me.state, plane.me.org_id, task["id"])
+    await cancel_task(plane.dispatcher.state, plane.dispatcher.org_id, task["id"])
     answer = await why(plane, "logs")
     assert (answer.state, codes(answer)) == ("blocked", ["canceled"])
 
@@ -161,7 +169,7 @@ async def test_a_paused_job_with_work_blocks_and_without_is_only_mentioned(
 ) -> None:
     await plane.deploy()
     await fill(plane, (0, 9))
-    state, org_id = plane.me.state, plane.me.org_id
+    state, org_id = plane.dispatcher.state, plane.dispatcher.org_id
     await pause_job(state, org_id, "chain", "split", PauseRequest(reason="upgrade"))
     answer = await why(plane, "logs")
     assert (answer.state, codes(answer)) == ("fresh", ["fresh", "paused"])
@@ -175,7 +183,7 @@ async def test_a_paused_job_with_work_blocks_and_without_is_only_mentioned(
 
 async def test_a_paused_source_blocks(plane: ControlPlane) -> None:
     await plane.deploy()
-    state, org_id = plane.me.state, plane.me.org_id
+    state, org_id = plane.dispatcher.state, plane.dispatcher.org_id
     await pause_job(state, org_id, "chain", "request", PauseRequest())
     assert (await why(plane, "logs")).state == "blocked"
 

@@ -49,10 +49,10 @@ async def act(play: Play, action: Action) -> None:
 
 
 async def _trigger(play: Play, start: int, end: int) -> str:
-    me = play.stage.me
+    dispatcher = play.stage.dispatcher
     request = TriggerRequest(start=start, end=end)
     version = play.source_version()
-    await trigger_source(me.state, me.org_id, "p", SOURCE, request)
+    await trigger_source(dispatcher.state, dispatcher.org_id, "p", SOURCE, request)
     play.emitted.setdefault(version, set()).update(range(start, end + 1))
     return ""
 
@@ -139,7 +139,7 @@ async def _expire(play: Play, k: int) -> str:
         attempt.claimed.task.task_id,
         attempt.claimed.attempt,
     )
-    await reap_leases(play.stage.me.state)
+    await reap_leases(play.stage.dispatcher.state)
     return f"{attempt}"
 
 
@@ -157,7 +157,7 @@ async def _heed(play: Play, k: int) -> str:
     request = HeartbeatRequest(
         task_id=fence.task_id, attempt=fence.attempt, lease_token=fence.lease_token
     )
-    (answer,) = await heartbeat(play.stage.me.state, [request])
+    (answer,) = await heartbeat(play.stage.dispatcher.state, [request])
     if isinstance(answer, StaleFence):
         play.attempts.remove(attempt)
         return f"{attempt}: stale"
@@ -174,13 +174,13 @@ async def _route(play: Play) -> str:
 
 
 async def _route_invalidations(play: Play) -> str:
-    routed = await route_invalidations(play.stage.me.state)
+    routed = await route_invalidations(play.stage.dispatcher.state)
     await play.settle()
     return str(routed)
 
 
 async def _close_invalidations(play: Play) -> str:
-    return str(await close_invalidations(play.stage.me.state))
+    return str(await close_invalidations(play.stage.dispatcher.state))
 
 
 async def _invalidate(play: Play, k: int, start: int, end: int) -> str:
@@ -190,9 +190,9 @@ async def _invalidate(play: Play, k: int, start: int, end: int) -> str:
 
 async def _requeue(play: Play) -> str:
     play.make_due()
-    await watch_sources(play.stage.me.state, play.stage.me.retry_base_s)
+    await watch_sources(play.stage.dispatcher.state, play.stage.dispatcher.retry_base_s)
     play.make_due()
-    return str(len(await requeue_failed(play.stage.me.state)))
+    return str(len(await requeue_failed(play.stage.dispatcher.state)))
 
 
 async def _delay(play: Play) -> str:
@@ -204,7 +204,7 @@ async def _delay(play: Play) -> str:
 
 
 async def _pressure(play: Play) -> str:
-    return str(await relieve_pressure(play.stage.me.state))
+    return str(await relieve_pressure(play.stage.dispatcher.state))
 
 
 async def _cancel(play: Play, k: int) -> str:
@@ -212,8 +212,8 @@ async def _cancel(play: Play, k: int) -> str:
     if not live:
         return "nothing"
     task = live[k % len(live)]
-    me = play.stage.me
-    status = await cancel_task(me.state, me.org_id, task["id"])
+    dispatcher = play.stage.dispatcher
+    status = await cancel_task(dispatcher.state, dispatcher.org_id, task["id"])
     if task["name"] == SOURCE:
         await _stop_run(play, task["id"])
     return f"{task['dag_name']}.{task['name']} {task['part']}: {status}"
@@ -235,8 +235,8 @@ async def _retry(play: Play, k: int) -> str:
     if not ended:
         return "nothing"
     task = ended[k % len(ended)]
-    me = play.stage.me
-    await retry_task(me.state, me.org_id, task["id"])
+    dispatcher = play.stage.dispatcher
+    await retry_task(dispatcher.state, dispatcher.org_id, task["id"])
     if task["name"] == SOURCE:
         play.stopped.clear()
     return f"{task['dag_name']}.{task['name']} {task['part']}"
@@ -256,13 +256,13 @@ async def _reset(play: Play, era: int) -> str:
 
 
 async def _advance_deploys(play: Play) -> str:
-    return str(await advance_deploys(play.stage.me.state))
+    return str(await advance_deploys(play.stage.dispatcher.state))
 
 
 async def _roll_back(play: Play, k: int) -> str:
     dag = play.shape.dags[k % len(play.shape.dags)]
-    me = play.stage.me
-    answer = await roll_back(me.state, me.org_id, dag.name)
+    dispatcher = play.stage.dispatcher
+    answer = await roll_back(dispatcher.state, dispatcher.org_id, dag.name)
     play.changed()
     return str(play.versions[answer.dag_version])
 
@@ -274,32 +274,44 @@ async def _backfill(play: Play, k: int, start: int, end: int, force: int) -> str
 
 
 async def _advance_backfills(play: Play) -> str:
-    return str(await advance_backfills(play.stage.me.state))
+    return str(await advance_backfills(play.stage.dispatcher.state))
 
 
 async def _prune(play: Play) -> str:
-    return str(await prune_history(play.stage.me.state, 0))
+    return str(await prune_history(play.stage.dispatcher.state, 0))
 
 
 async def _reconcile(play: Play) -> str:
-    return str(await reconcile_partitions(play.stage.me.state))
+    return str(await reconcile_partitions(play.stage.dispatcher.state))
 
 
 async def _purge(play: Play, k: int) -> str:
     dag, job = play.job_at(k)
-    me, name = play.stage.me, f"{dag.name}.{job}"
-    plan = await plan_purge(me.state, me.org_id, name, None, 1)
+    dispatcher, name = play.stage.dispatcher, f"{dag.name}.{job}"
+    plan = await plan_purge(dispatcher.state, dispatcher.org_id, name, None, 1)
     free = [each.dataset_version for each in plan.generations if each.in_use is None]
     if not free:
         return f"{name}: nothing"
-    await purge_generations(me.state, me.data, me.store, me.grants.bucket, me.org_id, name, free)
+    await purge_generations(
+        dispatcher.state,
+        dispatcher.data,
+        dispatcher.store,
+        dispatcher.grants.bucket,
+        dispatcher.org_id,
+        name,
+        free,
+    )
     return f"{name}: {len(free)}"
 
 
 async def _garbage(play: Play) -> str:
-    me = play.stage.me
+    dispatcher = play.stage.dispatcher
     collecting = Collecting(
-        me.state, me.store, me.grants.bucket, me.grants.scratch_bucket, grace_s=0.0
+        dispatcher.state,
+        dispatcher.store,
+        dispatcher.grants.bucket,
+        dispatcher.grants.scratch_bucket,
+        grace_s=0.0,
     )
     return str(len(await collect_garbage(collecting, 0.0)))
 
@@ -332,7 +344,9 @@ async def _write(play: Play, start: int, end: int) -> str:
     play.writes += 1
     content: Content = {b: [SOURCE, play.writes] for b in range(start, end + 1)}
     target = run.claimed.task.outputs[0]
-    output = content_operator.write(play.stage.me.store, target, BlockRange(start, end), content)
+    output = content_operator.write(
+        play.stage.dispatcher.store, target, BlockRange(start, end), content
+    )
     current = play.source_version() == target.dataset_version
     said = await report(play.stage, run, outputs=[output])
     if said == "completed" and current:

@@ -78,7 +78,7 @@ def _context(stage: Stage, claimed: Claimed) -> TaskContext:
         config=_OPERATORS[task.operator].Config.model_validate(task.config),
         inputs=tuple(task.inputs),
         outputs=tuple(task.outputs),
-        store=stage.me.store,
+        store=stage.dispatcher.store,
         spark=_none,
         rpc=RpcEndpoint,
         check=lambda: None,
@@ -130,7 +130,7 @@ async def end_badly(stage: Stage, attempt: Attempt, status: str, **fields: Any) 
 async def _end(stage: Stage, attempt: Attempt, **fields: Any) -> None:
     request = CompleteRequest(**fence_fields(attempt.claimed), **fields)
     try:
-        await complete_task(stage.me.completing, request)
+        await complete_task(stage.dispatcher.completing, request)
     except InternalError as error:
         raise Found("crash", f"the completion of {attempt} broke: {error}") from error
 

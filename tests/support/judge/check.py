@@ -52,7 +52,7 @@ class Watch:
         places = list(self.shape.datasets())
         refs = [DatasetRef(name=name) for name, _, _ in places]
         request = ResolveRequest(datasets=refs)
-        found = await resolve_datasets(self.stage.looking, self.stage.me.org_id, request)
+        found = await resolve_datasets(self.stage.looking, self.stage.dispatcher.org_id, request)
         return [
             Seen(name, dag, job, held.dataset_version, self._content(name, held.files))
             for (name, dag, job), held in zip(places, found.datasets, strict=True)
@@ -71,7 +71,7 @@ class Watch:
     def _load(self, name: str, uri: str) -> Content:
         if uri not in self.files:
             try:
-                self.files[uri] = load(self.stage.me.store, uri)
+                self.files[uri] = load(self.stage.dispatcher.store, uri)
             except NotFound as error:
                 raise Found("lost_file", f"{name}: {error}") from error
         return self.files[uri]

@@ -134,8 +134,10 @@ class Play:
         raise Found("stuck", f"the outbox is not empty after {_MOST_TURNS} turns")
 
     async def deploy(self, definition: Definition) -> str:
-        me = self.stage.me
-        answer = await deploy_dag(me.state, me.org_id, dag_yaml(definition), "dag.yaml")
+        dispatcher = self.stage.dispatcher
+        answer = await deploy_dag(
+            dispatcher.state, dispatcher.org_id, dag_yaml(definition), "dag.yaml"
+        )
         self.versions[answer.dag_version] = definition
         self.changed()
         return f"{definition}: {answer.status}"
@@ -149,20 +151,20 @@ class Play:
         self.mended.clear()
 
     async def invalidate(self, dataset: str, start: int, end: int) -> str:
-        me = self.stage.me
+        dispatcher = self.stage.dispatcher
         request = InvalidateRequest(
             dataset=dataset, scope="row_range", start=start, end=end, reason="reorg"
         )
-        answer = await invalidate(me.state, me.org_id, request)
+        answer = await invalidate(dispatcher.state, dispatcher.org_id, request)
         return answer.note or ""
 
     async def claim(self, most: int) -> list[Attempt]:
-        me = self.stage.me
+        dispatcher = self.stage.dispatcher
         claimed = [
             Attempt(claimed)
             for sources in (False, True)
             for _, claimed in await claim_tasks(
-                me.state, me.grants, "ecs_platform", ["w"] * most, sources=sources
+                dispatcher.state, dispatcher.grants, "ecs_platform", ["w"] * most, sources=sources
             )
         ]
         for attempt in claimed:
@@ -174,11 +176,11 @@ class Play:
         self, dag: str, job: str, start: int, end: int, *, force: bool = False, at_once: int = MANY
     ) -> int:
         """How many inputs it goes through."""
-        me = self.stage.me
+        dispatcher = self.stage.dispatcher
         request = BackfillRequest(
             dag_name=dag, job_name=job, start=start, end=end, force=force, max_in_flight=at_once
         )
-        answer = await start_backfill(me.state, me.org_id, request)
+        answer = await start_backfill(dispatcher.state, dispatcher.org_id, request)
         return answer.backfill.total if answer.backfill else 0
 
     def make_due(self) -> int:

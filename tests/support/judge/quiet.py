@@ -35,9 +35,9 @@ async def drain(play: Play) -> int:
 
 async def _round(play: Play) -> int:
     """How much moved, of everything that the loops of a dispatcher and a worker do."""
-    state = play.stage.me.state
+    state = play.stage.dispatcher.state
     if play.shape.writes:
-        await watch_sources(state, play.stage.me.retry_base_s)
+        await watch_sources(state, play.stage.dispatcher.retry_base_s)
     play.make_due()
     play.stage.sql("UPDATE outbox SET available_at = clock_timestamp() WHERE kind = 'route'")
     moved = len(await requeue_failed(state))
@@ -113,8 +113,8 @@ async def _repair(play: Play) -> None:
 
 
 async def _open(play: Play) -> list[tuple[str, object]]:
-    me = play.stage.me
-    found = await list_invalidations(me.state, me.org_id, None, 100, open_only=True)
+    dispatcher = play.stage.dispatcher
+    found = await list_invalidations(dispatcher.state, dispatcher.org_id, None, 100, open_only=True)
     return [
         (f"{each.dataset} {each.start}-{each.end} ({each.tasks_done} of {each.tasks} tasks)",
          each.failed_task_id)
@@ -124,13 +124,13 @@ async def _open(play: Play) -> list[tuple[str, object]]:
 
 async def _retry_open(play: Play) -> int:
     """How many tasks were retried that keep an invalidation open."""
-    me = play.stage.me
+    dispatcher = play.stage.dispatcher
     retried = 0
     for task_id in dict.fromkeys(task_id for _, task_id in await _open(play)):
         if task_id is None:
             continue
         try:
-            await retry_task(me.state, me.org_id, task_id)  # type: ignore[arg-type]
+            await retry_task(dispatcher.state, dispatcher.org_id, task_id)  # type: ignore[arg-type]
             retried += 1
         except TraceError as error:
             play.note("-- retry", f"refused: {error.message}")

@@ -80,12 +80,12 @@ class Stage:
     played: int = 0
 
     @property
-    def me(self) -> Dispatcher:
-        return self.plane.me
+    def dispatcher(self) -> Dispatcher:
+        return self.plane.dispatcher
 
     @property
     def publishing(self) -> Publishing:
-        return Publishing(self.me.state, NoQueue(), self.me.runtimes)
+        return Publishing(self.dispatcher.state, NoQueue(), self.dispatcher.runtimes)
 
     def sql(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
         cursor = self.connection.execute(statement, parameters)
@@ -102,7 +102,7 @@ class Stage:
             self.connection.execute(
                 f"BEGIN; SET LOCAL session_replication_role = replica; {gone}; COMMIT"
             )
-        shutil.rmtree(self.folder / self.me.grants.bucket, ignore_errors=True)
+        shutil.rmtree(self.folder / self.dispatcher.grants.bucket, ignore_errors=True)
 
 
 @asynccontextmanager
@@ -125,7 +125,9 @@ async def open_stage(postgres: PostgresServer, parent: Path | None = None) -> As
         looking = Database(dsns.dispatcher, max_connections=1)
         await state.open()
         await looking.open()
-        plane.me = replace(plane.me, state=state, store=MemoryBackedStore(str(folder)))
+        plane.dispatcher = replace(
+            plane.dispatcher, state=state, store=MemoryBackedStore(str(folder))
+        )
         try:
             yield Stage(plane, folder, connection, tables, looking)
         finally:

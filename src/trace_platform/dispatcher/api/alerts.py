@@ -14,7 +14,7 @@ from trace_platform.dispatcher.health.list_alerts import list_alerts
 from trace_platform.wire.alert import Acknowledged, AcknowledgeRequest, AlertList, Severity
 
 
-def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def install(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.get(
         "/v1/alerts",
         summary="Alerts, the newest first",
@@ -27,7 +27,7 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         ] = False,
         limit: Limit = 100,
     ) -> AlertList:
-        return await list_alerts(me.data, severity, limit, standing=standing)
+        return await list_alerts(dispatcher.data, severity, limit, standing=standing)
 
     @app.post(
         "/v1/alerts/acknowledge",
@@ -37,4 +37,4 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     async def acknowledge(body: AcknowledgeRequest) -> Acknowledged:
         """They stand no more, and who said so is on record. The first one is: saying it again
         changes nothing."""
-        return await acknowledge_alerts(me.data, body)
+        return await acknowledge_alerts(dispatcher.data, body)

@@ -20,7 +20,7 @@ from trace_platform.wire import task
 Answer = TypeVar("Answer")
 
 
-def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> None:
+def install(app: FastAPI, dispatcher: Dispatcher, route: Routes, batches: Batches) -> None:
     @app.post("/v1/task/heartbeat", summary="Keep the lease", **route("task", "task", 403, 409))
     async def beat(
         body: task.HeartbeatRequest, claims: TaskClaims = CALLER
@@ -37,9 +37,9 @@ def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
     async def emit(body: task.EventsRequest, claims: TaskClaims = CALLER) -> task.Accepted:
         refuse_others(claims, body.fence)
         accepted = await record_events(
-            me.state, body, me.grants.trusts, me.metrics.ranges_rewritten
+            dispatcher.state, body, dispatcher.grants.trusts, dispatcher.metrics.ranges_rewritten
         )
-        me.wake.set()
+        dispatcher.wake.set()
         return task.Accepted(accepted=accepted)
 
     @app.post(
@@ -52,7 +52,7 @@ def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
     ) -> task.CompleteResponse:
         refuse_others(claims, body.fence)
         (answer,) = await batches.completions([body])
-        me.wake.set()
+        dispatcher.wake.set()
         return _raised(answer)
 
     @app.post(
@@ -64,8 +64,8 @@ def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
         body: task.BufferPublishRequest, claims: TaskClaims = CALLER
     ) -> task.BufferPublishResponse:
         refuse_others(claims, body.fence)
-        accepted = await publish_buffer(me.state, me.grants.scratch_bucket, body)
-        me.wake.set()
+        accepted = await publish_buffer(dispatcher.state, dispatcher.grants.scratch_bucket, body)
+        dispatcher.wake.set()
         return task.BufferPublishResponse(accepted=accepted)
 
 

@@ -14,12 +14,12 @@ from trace_platform.dispatcher.redo.start_backfill import start_backfill
 from trace_platform.wire import backfill
 
 
-def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
-    _starts(app, me, route)
-    _steering(app, me, route)
+def install(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
+    _starts(app, dispatcher, route)
+    _steering(app, dispatcher, route)
 
 
-def _starts(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _starts(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.post(
         "/v1/backfills/plan",
         summary="What a backfill would do",
@@ -27,7 +27,7 @@ def _starts(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def plan(body: backfill.BackfillRange) -> backfill.BackfillPlan:
         """Changes nothing."""
-        return await plan_backfill(me.state, me.org_id, body)
+        return await plan_backfill(dispatcher.state, dispatcher.org_id, body)
 
     @app.post(
         "/v1/backfills",
@@ -35,8 +35,8 @@ def _starts(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("backfills", "user", 404, 409),
     )
     async def start(body: backfill.BackfillRequest) -> backfill.BackfillStarted:
-        started = await start_backfill(me.state, me.org_id, body)
-        me.wake.set()
+        started = await start_backfill(dispatcher.state, dispatcher.org_id, body)
+        dispatcher.wake.set()
         return started
 
     @app.get(
@@ -45,7 +45,7 @@ def _starts(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("backfills", "user", 404),
     )
     async def listing(dag_name: OfDag | None = None, limit: Limit = 20) -> backfill.BackfillList:
-        return await list_backfills(me.state, me.org_id, dag_name, limit)
+        return await list_backfills(dispatcher.state, dispatcher.org_id, dag_name, limit)
 
     @app.get(
         "/v1/backfills/{backfill_id}",
@@ -53,10 +53,10 @@ def _starts(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("backfills", "user", 404),
     )
     async def show(backfill_id: OfBackfill) -> backfill.BackfillDetail:
-        return await show_backfill(me.state, me.org_id, backfill_id)
+        return await show_backfill(dispatcher.state, dispatcher.org_id, backfill_id)
 
 
-def _steering(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _steering(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.post(
         "/v1/backfills/{backfill_id}/pause",
         summary="Make no more tasks of a backfill",
@@ -64,7 +64,7 @@ def _steering(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def pause(backfill_id: OfBackfill) -> backfill.BackfillAction:
         """Those that it has made already end as usual."""
-        return await control_backfill(me.state, me.org_id, backfill_id, "pause")
+        return await control_backfill(dispatcher.state, dispatcher.org_id, backfill_id, "pause")
 
     @app.post(
         "/v1/backfills/{backfill_id}/resume",
@@ -72,7 +72,7 @@ def _steering(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("backfills", "user", 404, 409),
     )
     async def resume(backfill_id: OfBackfill) -> backfill.BackfillAction:
-        return await control_backfill(me.state, me.org_id, backfill_id, "resume")
+        return await control_backfill(dispatcher.state, dispatcher.org_id, backfill_id, "resume")
 
     @app.post(
         "/v1/backfills/{backfill_id}/cancel",
@@ -81,4 +81,4 @@ def _steering(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def cancel(backfill_id: OfBackfill) -> backfill.BackfillAction:
         """What waits is canceled at once, what runs with its next heartbeat."""
-        return await control_backfill(me.state, me.org_id, backfill_id, "cancel")
+        return await control_backfill(dispatcher.state, dispatcher.org_id, backfill_id, "cancel")

@@ -13,7 +13,7 @@ from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.wire.check import CheckList, CheckResults
 
 
-def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def install(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.get(
         "/v1/checks",
         summary="The checks that have run, each by its newest result",
@@ -24,7 +24,7 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
             str | None, Query(min_length=1, max_length=512, description="Of this dataset alone.")
         ] = None,
     ) -> CheckList:
-        return await list_checks(me.state, me.org_id, dataset)
+        return await list_checks(dispatcher.state, dispatcher.org_id, dataset)
 
     @app.get(
         "/v1/checks/{dataset}",
@@ -38,4 +38,4 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     ) -> CheckResults:
         """With a sample of the rows that are wrong, where there are such; personal columns are
         masked."""
-        return await show_checks(me.state, me.org_id, dataset, limit, failed=failed)
+        return await show_checks(dispatcher.state, dispatcher.org_id, dataset, limit, failed=failed)

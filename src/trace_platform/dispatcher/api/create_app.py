@@ -26,18 +26,18 @@ from trace_platform.drivers import openapi, problem
 from trace_platform.drivers.authenticate import guard_routes
 
 
-def create_app(me: Dispatcher) -> FastAPI:
+def create_app(dispatcher: Dispatcher) -> FastAPI:
     app = FastAPI(title="Trace Dispatcher", docs_url=None, redoc_url=None)
     problem.install(app)
     openapi.install(app)
     guard_routes(app)
-    route = Routes(me.secrets, me.grants.tokens)
-    batches = Batches(me)
-    workers.install(app, me, route, batches)
-    attempts.install(app, me, route, batches)
+    route = Routes(dispatcher.secrets, dispatcher.grants.tokens)
+    batches = Batches(dispatcher)
+    workers.install(app, dispatcher, route, batches)
+    attempts.install(app, dispatcher, route, batches)
     for part in (
         *(alerts, backfills, checks, dags, datasets, dead_letters, hooks),
         *(invalidations, services, sources, users),
     ):
-        part.install(app, me, route)
+        part.install(app, dispatcher, route)
     return app

@@ -36,12 +36,12 @@ Since = Annotated[
 ]
 
 
-def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
-    _changes(app, me, route)
-    _looks(app, me, route)
+def install(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
+    _changes(app, dispatcher, route)
+    _read_routes(app, dispatcher, route)
 
 
-def _changes(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _changes(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.post(
         "/v1/plans",
         summary="What a deploy would do",
@@ -49,8 +49,10 @@ def _changes(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def make_plan(body: plan.PlanRequest) -> plan.Plan:
         """Changes nothing."""
-        code = Code(body.code, allowed=me.beside_dags)
-        return await plan_dag(me.state, me.org_id, body.yaml, body.file, me.runtimes, code)
+        code = Code(body.code, allowed=dispatcher.beside_dags)
+        return await plan_dag(
+            dispatcher.state, dispatcher.org_id, body.yaml, body.file, dispatcher.runtimes, code
+        )
 
     @app.post(
         "/v1/dags",
@@ -58,11 +60,17 @@ def _changes(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("dags", "user", 409, 413),
     )
     async def deploy(body: control.DeployRequest) -> control.DeployResponse:
-        code = Code(body.code, allowed=me.beside_dags)
+        code = Code(body.code, allowed=dispatcher.beside_dags)
         done = await deploy_dag(
-            me.state, me.org_id, body.yaml, body.file, me.runtimes, body.plan_hash, code
+            dispatcher.state,
+            dispatcher.org_id,
+            body.yaml,
+            body.file,
+            dispatcher.runtimes,
+            body.plan_hash,
+            code,
         )
-        me.wake.set()
+        dispatcher.wake.set()
         return done
 
     @app.post(
@@ -74,8 +82,10 @@ def _changes(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         dag_name: DagNamed, body: plan.RollbackRequest | None = None
     ) -> control.RollbackResponse:
         """Gives up a deploy that is being built; without a version to go to, that is all."""
-        done = await roll_back(me.state, me.org_id, dag_name, body or plan.RollbackRequest())
-        me.wake.set()
+        done = await roll_back(
+            dispatcher.state, dispatcher.org_id, dag_name, body or plan.RollbackRequest()
+        )
+        dispatcher.wake.set()
         return done
 
     @app.post(
@@ -89,16 +99,16 @@ def _changes(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         """Sources finish and end, names stand for nothing, data is kept. Refused while another DAG
         reads it, or while a version of it is being built."""
         request = body or plan.RemovalRequest()
-        done = await remove_dag(me.state, me.org_id, dag_name, request)
-        me.wake.set()
+        done = await remove_dag(dispatcher.state, dispatcher.org_id, dag_name, request)
+        dispatcher.wake.set()
         return done
 
 
-def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _read_routes(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.get("/v1/dags", summary="Every DAG, and how it stands", **route("dags", "user"))
     async def dags() -> plan.DagList:
         """Also what was removed or never built."""
-        return await list_dags(me.state, me.org_id)
+        return await list_dags(dispatcher.state, dispatcher.org_id)
 
     @app.get(
         "/v1/dags/{dag_name}/removal",
@@ -107,7 +117,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def removal(dag_name: DagNamed) -> plan.RemovalPlan:
         """Changes nothing."""
-        return await plan_removal(me.state, me.org_id, dag_name)
+        return await plan_removal(dispatcher.state, dispatcher.org_id, dag_name)
 
     @app.get(
         "/v1/dags/{dag_name}/rollback",
@@ -118,7 +128,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         dag_name: DagNamed, to_version: ToVersion | None = None
     ) -> plan.RollbackPlan:
         """Changes nothing."""
-        return await plan_rollback(me.state, me.org_id, dag_name, to_version)
+        return await plan_rollback(dispatcher.state, dispatcher.org_id, dag_name, to_version)
 
     @app.get(
         "/v1/dags/{dag_name}",
@@ -127,7 +137,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def show(dag_name: DagNamed, since: Since | None = None) -> control.DagStatus:
         """Counts what is alive, and what was made since then (the last day unless given)."""
-        return await dag_status(me.state, me.org_id, dag_name, since)
+        return await dag_status(dispatcher.state, dispatcher.org_id, dag_name, since)
 
     @app.get(
         "/v1/dags/{dag_name}/versions",
@@ -135,7 +145,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("dags", "user", 404),
     )
     async def versions(dag_name: DagNamed, limit: Limit = 100) -> plan.DagVersionList:
-        return await list_versions(me.state, me.org_id, dag_name, limit)
+        return await list_versions(dispatcher.state, dispatcher.org_id, dag_name, limit)
 
     @app.get(
         "/v1/dags/{dag_name}/versions/{version}",
@@ -153,7 +163,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
             ),
         ],
     ) -> plan.DagVersionDetail:
-        return await show_version(me.state, me.org_id, dag_name, version)
+        return await show_version(dispatcher.state, dispatcher.org_id, dag_name, version)
 
     @app.get(
         "/v1/deploys",
@@ -161,7 +171,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("dags", "user", 404),
     )
     async def deploys(dag_name: OfDag | None = None, limit: Limit = 20) -> plan.DeployList:
-        return await list_deploys(me.state, me.org_id, dag_name, limit)
+        return await list_deploys(dispatcher.state, dispatcher.org_id, dag_name, limit)
 
     @app.get(
         "/v1/deploys/{deploy_id}",
@@ -171,4 +181,4 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     async def deploy_progress(
         deploy_id: Annotated[UUID, Path(description="Id of the deploy.")],
     ) -> plan.DeployStatus:
-        return await show_deploy(me.state, me.org_id, deploy_id)
+        return await show_deploy(dispatcher.state, dispatcher.org_id, deploy_id)

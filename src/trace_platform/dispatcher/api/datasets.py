@@ -38,14 +38,14 @@ Generation = Annotated[
 ]
 
 
-def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
-    _looks(app, me, route)
-    _pages(app, me, route)
-    _purges(app, me, route)
-    _garbage(app, me, route)
+def install(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
+    _read_routes(app, dispatcher, route)
+    _pages(app, dispatcher, route)
+    _purges(app, dispatcher, route)
+    _garbage(app, dispatcher, route)
 
 
-def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _read_routes(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.get(
         "/v1/datasets",
         summary="The datasets, and whether they are up to date",
@@ -56,7 +56,9 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
             bool, Query(alias="all", description="Also outputs that are not published.")
         ] = False,
     ) -> wire.DatasetEntries:
-        return await list_datasets(me.state, me.data, me.org_id, everything=everything)
+        return await list_datasets(
+            dispatcher.state, dispatcher.data, dispatcher.org_id, everything=everything
+        )
 
     @app.get(
         "/v1/datasets/{dataset}",
@@ -65,8 +67,10 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def show(dataset: DatasetName) -> wire.DatasetDetail:
         """What is said of it, what it holds and lacks, its neighbours."""
-        bucket = me.grants.bucket
-        return await show_dataset(me.state, me.data, bucket, me.org_id, dataset, messages=True)
+        bucket = dispatcher.grants.bucket
+        return await show_dataset(
+            dispatcher.state, dispatcher.data, bucket, dispatcher.org_id, dataset, messages=True
+        )
 
     @app.get(
         "/v1/datasets/{dataset}/versions",
@@ -74,7 +78,7 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("datasets", "user", 404),
     )
     async def versions(dataset: DatasetName) -> wire.DatasetVersions:
-        return await list_generations(me.state, me.org_id, dataset)
+        return await list_generations(dispatcher.state, dispatcher.org_id, dataset)
 
     @app.get(
         "/v1/lineage/{subject}",
@@ -97,10 +101,12 @@ def _looks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
             int, Query(ge=1, le=1000, description="How many datasets away at most.")
         ] = 1000,
     ) -> wire.Lineage:
-        return await trace_lineage(me.state, me.org_id, subject, column, direction, depth)
+        return await trace_lineage(
+            dispatcher.state, dispatcher.org_id, subject, column, direction, depth
+        )
 
 
-def _pages(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _pages(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.get(
         "/v1/datasets/{dataset}/partitions",
         summary="The partitions of a dataset",
@@ -119,7 +125,9 @@ def _pages(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         limit: Limit = 100,
     ) -> wire.Partitions:
         """Those that reach into the range, in order."""
-        return await list_partitions(me.state, me.org_id, dataset, first, last, at, after, limit)
+        return await list_partitions(
+            dispatcher.state, dispatcher.org_id, dataset, first, last, at, after, limit
+        )
 
     @app.get(
         "/v1/datasets/{dataset}/files",
@@ -134,10 +142,10 @@ def _pages(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     ) -> wire.DatasetFiles:
         """By partition, with the bytes, rows and SHA-256 that were promised when each was
         committed."""
-        return await list_files(me.state, me.org_id, dataset, at, after, limit)
+        return await list_files(dispatcher.state, dispatcher.org_id, dataset, at, after, limit)
 
 
-def _purges(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _purges(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.get(
         "/v1/datasets/{dataset}/purge",
         summary="What a purge would delete",
@@ -152,7 +160,7 @@ def _purges(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         ] = None,
     ) -> wire.PurgePlan:
         """Changes nothing."""
-        return await plan_purge(me.state, me.org_id, dataset, generation, keep)
+        return await plan_purge(dispatcher.state, dispatcher.org_id, dataset, generation, keep)
 
     @app.post(
         "/v1/datasets/{dataset}/purge",
@@ -162,11 +170,17 @@ def _purges(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     async def purge(dataset: DatasetName, body: wire.PurgeRequest) -> wire.PurgeResponse:
         """With all outputs of the job that makes it, for good. Nothing that is used goes."""
         return await purge_generations(
-            me.state, me.data, me.store, me.grants.bucket, me.org_id, dataset, body.versions
+            dispatcher.state,
+            dispatcher.data,
+            dispatcher.store,
+            dispatcher.grants.bucket,
+            dispatcher.org_id,
+            dataset,
+            body.versions,
         )
 
 
-def _garbage(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _garbage(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.get(
         "/v1/garbage",
         summary="What is kept in the object store, and why",
@@ -174,7 +188,7 @@ def _garbage(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def explain() -> wire.GarbageExplanation:
         """By generation: live, superseded and pinned bytes, and when the next file goes."""
-        return await explain_garbage(me.state, me.org_id, me.retention)
+        return await explain_garbage(dispatcher.state, dispatcher.org_id, dispatcher.retention)
 
     @app.post(
         "/v1/garbage",
@@ -185,12 +199,16 @@ def _garbage(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         """A round at once, through the next places of the object store. What readers see is never
         touched, nor what an attempt wrote or reads that may still run."""
         here = Collecting(
-            me.state, me.store, me.grants.bucket, me.grants.scratch_bucket, me.garbage_grace_s
+            dispatcher.state,
+            dispatcher.store,
+            dispatcher.grants.bucket,
+            dispatcher.grants.scratch_bucket,
+            dispatcher.garbage_grace_s,
         )
         swept = [] if body.dry_run or body.after else await sweep_attempts(here)
         if not body.dry_run and not body.after:
-            swept += await retire_superseded(here, me.retention)
+            swept += await retire_superseded(here, dispatcher.retention)
         found = await collect_after(here, body.after, dry_run=body.dry_run)
         if not body.dry_run:
-            me.metrics.garbage_deleted([*swept, *found.items])
+            dispatcher.metrics.garbage_deleted([*swept, *found.items])
         return found.model_copy(update={"items": [*swept, *found.items]})

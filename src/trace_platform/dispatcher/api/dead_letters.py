@@ -21,14 +21,14 @@ Queue = Annotated[str, Query(min_length=1, max_length=80, description="Only of t
 Letter = Annotated[int, Path(ge=1, le=2**63 - 1, description="Number of the message.")]
 
 
-def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def install(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.get(
         "/v1/dead-letters",
         summary="Messages that nobody could handle, the newest first",
         **route("dead letters", "user"),
     )
     async def dead_letters(queue: Queue | None = None, limit: Limit = 100) -> DeadLetterList:
-        return await list_dead_letters(me.state, me.dead_letters, queue, limit)
+        return await list_dead_letters(dispatcher.state, dispatcher.dead_letters, queue, limit)
 
     @app.get(
         "/v1/dead-letters/{letter}",
@@ -36,7 +36,7 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("dead letters", "user", 404),
     )
     async def show(letter: Letter) -> DeadLetter:
-        return await show_dead_letter(me.state, me.dead_letters, letter)
+        return await show_dead_letter(dispatcher.state, dispatcher.dead_letters, letter)
 
     @app.post(
         "/v1/dead-letters/resend",
@@ -45,7 +45,9 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def resend(body: DeadLetterIds) -> Accepted:
         """Each is a message like any other again, in the queue that it was in."""
-        return Accepted(accepted=await change_dead_letters(me.dead_letters.resend, body.ids))
+        return Accepted(
+            accepted=await change_dead_letters(dispatcher.dead_letters.resend, body.ids)
+        )
 
     @app.post(
         "/v1/dead-letters/drop",
@@ -53,4 +55,4 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("dead letters", "user", 404),
     )
     async def drop(body: DeadLetterIds) -> Accepted:
-        return Accepted(accepted=await change_dead_letters(me.dead_letters.drop, body.ids))
+        return Accepted(accepted=await change_dead_letters(dispatcher.dead_letters.drop, body.ids))

@@ -23,7 +23,7 @@ OfHook = Annotated[str, Path(description="Name of the DAG.")]
 HookNamed = Annotated[str, Path(description="Name of the webhook source in it.")]
 
 
-def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def install(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     bodies = UnprovenBodies(MAX_BODY_BYTES, MAX_HELD_BYTES, MAX_CHECKED)
     described = route("events", "webhook", 409, 413)
     described["openapi_extra"]["requestBody"] = {
@@ -35,7 +35,13 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     async def deliver(dag_name: OfHook, job_name: HookNamed, request: Request) -> HookResponse:
         """Signed as Standard Webhooks say: webhook-id, webhook-timestamp, webhook-signature. The
         same webhook-id again changes nothing."""
-        receiving = Receiving(me.state, me.store, me.grants.bucket, me.org_id, me.secrets.named)
+        receiving = Receiving(
+            dispatcher.state,
+            dispatcher.store,
+            dispatcher.grants.bucket,
+            dispatcher.org_id,
+            dispatcher.secrets.named,
+        )
         headers = request.headers
         async with bodies.of(request) as body:
             delivery = Delivery(
@@ -47,5 +53,5 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
                 body=body,
             )
             accepted = await receive_hook(receiving, delivery)
-        me.wake.set()
+        dispatcher.wake.set()
         return HookResponse(accepted=accepted)

@@ -14,7 +14,7 @@ from trace_platform.dispatcher.redo.list_invalidations import list_invalidations
 from trace_platform.wire import invalidation
 
 
-def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def install(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.post(
         "/v1/invalidations",
         summary="Say that a part of a dataset is invalid",
@@ -22,7 +22,7 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def say(body: invalidation.InvalidateRequest) -> invalidation.InvalidateResponse:
         """Its producer makes it anew, or, when that is a source, whoever read it does so again."""
-        return await invalidate(me.state, me.org_id, body)
+        return await invalidate(dispatcher.state, dispatcher.org_id, body)
 
     @app.get(
         "/v1/invalidations",
@@ -34,4 +34,6 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         open: Annotated[bool, Query(description="Only what is not processed.")] = False,
         limit: Limit = 100,
     ) -> invalidation.InvalidationList:
-        return await list_invalidations(me.state, me.org_id, dataset, limit, open_only=open)
+        return await list_invalidations(
+            dispatcher.state, dispatcher.org_id, dataset, limit, open_only=open
+        )

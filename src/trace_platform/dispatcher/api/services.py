@@ -32,9 +32,9 @@ Read = Annotated[
 ]
 
 
-def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
-    _datasets(app, me, route)
-    _queries(app, me, route)
+def install(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
+    _datasets(app, dispatcher, route)
+    _queries(app, dispatcher, route)
 
     @app.post(
         "/internal/rpc/key-claims",
@@ -43,11 +43,11 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def claim_keys(body: KeyClaimRequest) -> KeyClaimResponse:
         """Claims by name, renews, or with a lease of 0 gives back."""
-        return await claim_rpc_keys(me.state, body)
+        return await claim_rpc_keys(dispatcher.state, body)
 
     @app.get("/healthz", summary="Whether it answers", **route("services", None))
     async def healthz() -> Alive:
-        await refuse_stuck(me.state)
+        await refuse_stuck(dispatcher.state)
         return Alive()
 
     @app.get(
@@ -57,17 +57,17 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("services", "user") | documented_figures(),
     )
     async def figures() -> Response:
-        return Response(me.metrics.exposition(), media_type=metrics.CONTENT_TYPE)
+        return Response(dispatcher.metrics.exposition(), media_type=metrics.CONTENT_TYPE)
 
 
-def _datasets(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _datasets(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.get(
         "/internal/datasets",
         summary="Every published dataset",
         **route("services", "service"),
     )
     async def datasets() -> query.DatasetList:
-        return await summarize_datasets(me.state, me.data, me.org_id)
+        return await summarize_datasets(dispatcher.state, dispatcher.data, dispatcher.org_id)
 
     @app.post(
         "/internal/datasets/resolve",
@@ -78,7 +78,7 @@ def _datasets(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     async def resolve(body: query.ResolveRequest) -> Response:
         """Published names as they are now, at a generation or at a moment; or generations by
         themselves. All of one moment."""
-        answer = await resolve_datasets(me.state, me.org_id, body)
+        answer = await resolve_datasets(dispatcher.state, dispatcher.org_id, body)
         # Straight to bytes: there may be many files.
         return Response(answer.model_dump_json(), media_type="application/json")
 
@@ -90,10 +90,12 @@ def _datasets(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     async def page(
         dataset: DatasetName,
     ) -> query.DatasetPage:
-        return await dataset_page(me.state, me.data, me.grants.bucket, me.org_id, dataset)
+        return await dataset_page(
+            dispatcher.state, dispatcher.data, dispatcher.grants.bucket, dispatcher.org_id, dataset
+        )
 
 
-def _queries(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _queries(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.post(
         "/internal/queries",
         summary="Put queries on record",
@@ -101,7 +103,7 @@ def _queries(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def record(body: query.RecordQueries) -> Accepted:
         """Never their text. One that is known already changes nothing."""
-        return Accepted(accepted=await record_queries(me.state, me.org_id, body))
+        return Accepted(accepted=await record_queries(dispatcher.state, dispatcher.org_id, body))
 
     @app.get(
         "/internal/queries",
@@ -109,7 +111,7 @@ def _queries(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("services", "service"),
     )
     async def own(caller: Caller, limit: Limit = 100) -> query.QueryHistory:
-        return await list_queries(me.state, me.org_id, caller, None, limit)
+        return await list_queries(dispatcher.state, dispatcher.org_id, caller, None, limit)
 
     @app.get(
         "/v1/queries",
@@ -120,7 +122,7 @@ def _queries(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         caller: Caller | None = None, dataset: Read | None = None, limit: Limit = 100
     ) -> query.QueryHistory:
         """Who read what, how much and for how long; never the text."""
-        return await list_queries(me.state, me.org_id, caller, dataset, limit)
+        return await list_queries(dispatcher.state, dispatcher.org_id, caller, dataset, limit)
 
     @app.get(
         "/v1/pii-access",
@@ -130,4 +132,4 @@ def _queries(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     async def accesses(
         caller: Caller | None = None, dataset: Read | None = None, limit: Limit = 100
     ) -> PiiAccesses:
-        return await list_pii_accesses(me.state, me.org_id, caller, dataset, limit)
+        return await list_pii_accesses(dispatcher.state, dispatcher.org_id, caller, dataset, limit)

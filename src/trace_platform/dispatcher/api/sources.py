@@ -13,14 +13,14 @@ from trace_platform.wire import sources
 from trace_platform.wire.task import Accepted
 
 
-def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def install(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.get(
         "/v1/sources",
         summary="The sources, and how each of them does",
         **route("events", "user"),
     )
     async def listing() -> sources.SourceList:
-        return await list_sources(me.state, me.org_id)
+        return await list_sources(dispatcher.state, dispatcher.org_id)
 
     @app.get(
         "/internal/schedules",
@@ -28,7 +28,7 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("services", "service"),
     )
     async def schedules() -> sources.ScheduleList:
-        return await list_schedules(me.state, me.org_id)
+        return await list_schedules(dispatcher.state, dispatcher.org_id)
 
     @app.post(
         "/internal/schedules/tick",
@@ -37,6 +37,6 @@ def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def tick(body: sources.TickRequest) -> Accepted:
         """The same tick twice is one event."""
-        accepted = await tick_source(me.state, me.org_id, body)
-        me.wake.set()
+        accepted = await tick_source(dispatcher.state, dispatcher.org_id, body)
+        dispatcher.wake.set()
         return Accepted(accepted=accepted)

@@ -56,14 +56,14 @@ IdSuffix = Annotated[
 ]
 
 
-def install(app: FastAPI, me: Dispatcher, route: Routes) -> None:
-    _events(app, me, route)
-    _tasks(app, me, route)
-    _jobs(app, me, route)
-    _overviews(app, me, route)
+def install(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
+    _events(app, dispatcher, route)
+    _tasks(app, dispatcher, route)
+    _jobs(app, dispatcher, route)
+    _overviews(app, dispatcher, route)
 
 
-def _events(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _events(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.post(
         "/v1/sources/{dag_name}/{job_name}/trigger",
         summary="Make a manual source emit a block range",
@@ -72,8 +72,10 @@ def _events(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     async def trigger(
         dag_name: DagNamed, job_name: JobNamed, body: control.TriggerRequest
     ) -> Accepted:
-        accepted = await trigger_source(me.state, me.org_id, dag_name, job_name, body)
-        me.wake.set()
+        accepted = await trigger_source(
+            dispatcher.state, dispatcher.org_id, dag_name, job_name, body
+        )
+        dispatcher.wake.set()
         return Accepted(accepted=accepted)
 
     @app.post(
@@ -82,8 +84,8 @@ def _events(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("events", "user", 404, 409, 413),
     )
     async def emit(body: control.EmitRequest) -> Accepted:
-        accepted = await emit_events(me.state, me.org_id, body)
-        me.wake.set()
+        accepted = await emit_events(dispatcher.state, dispatcher.org_id, body)
+        dispatcher.wake.set()
         return Accepted(accepted=accepted)
 
     @app.get(
@@ -95,10 +97,10 @@ def _events(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         dataset: DatasetName | None = None,
         limit: Limit = 100,
     ) -> control.EventList:
-        return await list_events(me.state, me.org_id, dataset, limit)
+        return await list_events(dispatcher.state, dispatcher.org_id, dataset, limit)
 
 
-def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _tasks(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.get("/v1/tasks", summary="The newest tasks", **route("tasks", "user", 404))
     async def tasks(
         dag_name: OfDag | None = None,
@@ -109,10 +111,12 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         limit: Limit = 100,
     ) -> control.TaskList:
         if id_prefix is not None:
-            return await tasks_like(me.state, me.org_id, id_prefix, limit)
+            return await tasks_like(dispatcher.state, dispatcher.org_id, id_prefix, limit)
         if id_suffix is not None:
-            return await tasks_ending(me.state, me.org_id, id_suffix, limit)
-        return await list_tasks(me.state, me.org_id, dag_name, job_name, status, limit)
+            return await tasks_ending(dispatcher.state, dispatcher.org_id, id_suffix, limit)
+        return await list_tasks(
+            dispatcher.state, dispatcher.org_id, dag_name, job_name, status, limit
+        )
 
     @app.get(
         "/v1/task-groups",
@@ -120,7 +124,7 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("tasks", "user", 404),
     )
     async def groups(dag_name: OfDag | None = None, limit: Limit = 100) -> control.TaskGroups:
-        return await group_tasks(me.state, me.org_id, dag_name, limit)
+        return await group_tasks(dispatcher.state, dispatcher.org_id, dag_name, limit)
 
     @app.post(
         "/v1/tasks/cancel",
@@ -130,7 +134,7 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     async def cancel_many(body: control.TaskSelection) -> control.SelectedTasks:
         """What has not ended: at once what waits, with its next heartbeat what runs. Not the runs
         of sources."""
-        return await cancel_tasks(me.state, me.org_id, body)
+        return await cancel_tasks(dispatcher.state, dispatcher.org_id, body)
 
     @app.post(
         "/v1/tasks/retry",
@@ -139,8 +143,8 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def retry_many(body: control.TaskSelection) -> control.SelectedTasks:
         """What failed for good, or with `status` what was canceled. Not the runs of sources."""
-        done = await retry_tasks(me.state, me.org_id, body)
-        me.wake.set()
+        done = await retry_tasks(dispatcher.state, dispatcher.org_id, body)
+        dispatcher.wake.set()
         return done
 
     @app.get(
@@ -149,7 +153,7 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("tasks", "user", 404),
     )
     async def task(task_id: OfTask) -> control.TaskDetail:
-        return await show_task(me.state, me.org_id, task_id)
+        return await show_task(dispatcher.state, dispatcher.org_id, task_id)
 
     @app.get(
         "/v1/tasks/{task_id}/logs",
@@ -158,7 +162,12 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def logs(task_id: OfTask, attempt: Attempt | None = None) -> control.TaskLog:
         return await read_task_log(
-            me.state, me.store, me.grants.bucket, me.org_id, task_id, attempt
+            dispatcher.state,
+            dispatcher.store,
+            dispatcher.grants.bucket,
+            dispatcher.org_id,
+            task_id,
+            attempt,
         )
 
     @app.post(
@@ -168,7 +177,9 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
     )
     async def cancel(task_id: OfTask) -> control.TaskAction:
         """At once when it waits, with its next heartbeat when it runs."""
-        return control.TaskAction(status=await cancel_task(me.state, me.org_id, task_id))
+        return control.TaskAction(
+            status=await cancel_task(dispatcher.state, dispatcher.org_id, task_id)
+        )
 
     @app.post(
         "/v1/tasks/{task_id}/retry",
@@ -176,12 +187,12 @@ def _tasks(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("tasks", "user", 404, 409),
     )
     async def retry(task_id: OfTask) -> control.TaskAction:
-        await retry_task(me.state, me.org_id, task_id)
-        me.wake.set()
+        await retry_task(dispatcher.state, dispatcher.org_id, task_id)
+        dispatcher.wake.set()
         return control.TaskAction(status="Queued")
 
 
-def _jobs(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _jobs(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.post(
         "/v1/jobs/{dag_name}/{job_name}/pause",
         summary="Start no more tasks of a job",
@@ -191,7 +202,7 @@ def _jobs(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         dag_name: DagNamed, job_name: JobNamed, body: control.PauseRequest | None = None
     ) -> control.JobHolds:
         request = body or control.PauseRequest()
-        return await pause_job(me.state, me.org_id, dag_name, job_name, request)
+        return await pause_job(dispatcher.state, dispatcher.org_id, dag_name, job_name, request)
 
     @app.post(
         "/v1/jobs/{dag_name}/{job_name}/resume",
@@ -199,19 +210,19 @@ def _jobs(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("jobs", "user", 404),
     )
     async def resume(dag_name: DagNamed, job_name: JobNamed) -> control.JobHolds:
-        held = await resume_job(me.state, me.org_id, dag_name, job_name)
-        me.wake.set()
+        held = await resume_job(dispatcher.state, dispatcher.org_id, dag_name, job_name)
+        dispatcher.wake.set()
         return held
 
 
-def _overviews(app: FastAPI, me: Dispatcher, route: Routes) -> None:
+def _overviews(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     @app.get(
         "/v1/queues",
         summary="What waits and runs, by job, and who works",
         **route("overview", "user"),
     )
     async def queues() -> control.QueueOverview:
-        return await list_queues(me.state, me.dead_letters, me.org_id)
+        return await list_queues(dispatcher.state, dispatcher.dead_letters, dispatcher.org_id)
 
     @app.get(
         "/v1/why/{subject}",
@@ -224,7 +235,9 @@ def _overviews(app: FastAPI, me: Dispatcher, route: Routes) -> None:
             Path(min_length=1, max_length=300, description="A task's id, DAG.JOB, or a dataset."),
         ],
     ) -> control.Why | dataset.DatasetWhy:
-        return await explain(me.state, me.data, me.runtimes, me.org_id, subject)
+        return await explain(
+            dispatcher.state, dispatcher.data, dispatcher.runtimes, dispatcher.org_id, subject
+        )
 
     @app.get(
         "/v1/health",
@@ -232,4 +245,6 @@ def _overviews(app: FastAPI, me: Dispatcher, route: Routes) -> None:
         **route("overview", "user"),
     )
     async def health() -> control.Health:
-        return await check_health(me.state, me.data, me.runtimes, me.org_id)
+        return await check_health(
+            dispatcher.state, dispatcher.data, dispatcher.runtimes, dispatcher.org_id
+        )

@@ -24,12 +24,12 @@ from trace_platform.drivers import problem
 from trace_platform.wire import task
 
 
-def install(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> None:
-    _claims(app, me, route, batches)
-    _reports(app, me, route, batches)
+def install(app: FastAPI, dispatcher: Dispatcher, route: Routes, batches: Batches) -> None:
+    _claims(app, dispatcher, route, batches)
+    _reports(app, dispatcher, route, batches)
 
 
-def _claims(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> None:
+def _claims(app: FastAPI, dispatcher: Dispatcher, route: Routes, batches: Batches) -> None:
     @app.post(
         "/internal/task-claim",
         summary="Claim one task",
@@ -37,7 +37,7 @@ def _claims(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
         **route("workers", "worker"),
     )
     async def claim(body: task.ClaimRequest) -> task.Claimed | task.NotClaimed:
-        return await claim_task(me.state, me.grants, body)
+        return await claim_task(dispatcher.state, dispatcher.grants, body)
 
     @app.post(
         "/internal/task-claims",
@@ -56,7 +56,7 @@ def _claims(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
     async def fetch(
         task_id: Annotated[UUID, Query(description="Id of the task.")],
     ) -> task.FetchResponse:
-        return await fetch_task(me.state, me.grants.bucket, task_id)
+        return await fetch_task(dispatcher.state, dispatcher.grants.bucket, task_id)
 
     @app.get(
         "/internal/operator-code/{digest}",
@@ -69,7 +69,7 @@ def _claims(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
         ],
     ) -> Response:
         """The files by name. The SHA-256 of the answer is what was asked for."""
-        return Response(await fetch_code(me.state, digest), media_type="application/json")
+        return Response(await fetch_code(dispatcher.state, digest), media_type="application/json")
 
     @app.get(
         "/internal/jwks/task",
@@ -77,7 +77,7 @@ def _claims(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
         **route("workers", None),
     )
     async def jwks() -> dict[str, Any]:
-        return me.grants.tokens.jwks
+        return dispatcher.grants.tokens.jwks
 
     @app.post(
         "/internal/worker-starts",
@@ -85,13 +85,13 @@ def _claims(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> No
         **route("workers", "worker"),
     )
     async def start(body: task.TakeOverRequest) -> task.TakeOverResponse:
-        given_up = await take_over(me.state, body)
-        me.metrics.leases_expired(len(given_up))
-        me.wake.set()
+        given_up = await take_over(dispatcher.state, body)
+        dispatcher.metrics.leases_expired(len(given_up))
+        dispatcher.wake.set()
         return task.TakeOverResponse(given_up=len(given_up))
 
 
-def _reports(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> None:
+def _reports(app: FastAPI, dispatcher: Dispatcher, route: Routes, batches: Batches) -> None:
     @app.post(
         "/internal/task-heartbeats",
         summary="Keep the leases of a worker",
@@ -99,7 +99,7 @@ def _reports(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> N
         **route("workers", "worker"),
     )
     async def beat_all(body: task.HeartbeatBatchRequest) -> Response:
-        await record_worker(me.state, body)
+        await record_worker(dispatcher.state, body)
         answers = await batches.heartbeats(body.beats)
         results = [
             task.HeartbeatResult(problem=problem.as_item(answer))
@@ -117,7 +117,7 @@ def _reports(app: FastAPI, me: Dispatcher, route: Routes, batches: Batches) -> N
     )
     async def complete_all(body: task.CompleteBatchRequest) -> Response:
         answers = await batches.completions(body.completions)
-        me.wake.set()
+        dispatcher.wake.set()
         results = [
             task.CompleteResult(problem=problem.as_item(answer))
             if isinstance(answer, TraceError)

@@ -43,22 +43,22 @@ class Publishing:
         return list(self.queues)
 
 
-async def publish_outbox(me: Publishing, limit: int = 500) -> int:
+async def publish_outbox(services: Publishing, limit: int = 500) -> int:
     """How many rows were dealt with. Safe in several dispatchers at once."""
-    routed, announcements = await _route(me, limit)
-    queued = [row for row in announcements if row.payload["runtime"] in me.queues]
+    routed, announcements = await _route(services, limit)
+    queued = [row for row in announcements if row.payload["runtime"] in services.queues]
     if len(queued) < len(announcements):
-        me.others_due()
-    await _send(me, queued)
-    async with me.state.statement() as tx:
-        owed = await outbox.claim(tx, limit, HIDE_S, me.sent, sent=True)
-    await _send(me, owed)
+        services.others_due()
+    await _send(services, queued)
+    async with services.state.statement() as tx:
+        owed = await outbox.claim(tx, limit, HIDE_S, services.sent, sent=True)
+    await _send(services, owed)
     return routed + len(owed)
 
 
-async def _route(me: Publishing, limit: int) -> tuple[int, list[Owed]]:
+async def _route(services: Publishing, limit: int) -> tuple[int, list[Owed]]:
     try:
-        return await _route_some(me, limit)
+        return await _route_some(services, limit)
     except Unavailable:
         raise
     except Exception:
@@ -66,7 +66,7 @@ async def _route(me: Publishing, limit: int) -> tuple[int, list[Owed]]:
         log.exception("route_failed")
     routed, announcements = 0, []
     for _ in range(limit):
-        taken, made = await _route_one(me)
+        taken, made = await _route_one(services)
         if not taken:
             break
         routed += taken
@@ -74,64 +74,64 @@ async def _route(me: Publishing, limit: int) -> tuple[int, list[Owed]]:
     return routed, announcements
 
 
-async def _route_some(me: Publishing, limit: int) -> tuple[int, list[Owed]]:
-    async with me.state.transaction() as tx:
+async def _route_some(services: Publishing, limit: int) -> tuple[int, list[Owed]]:
+    async with services.state.transaction() as tx:
         rows = await outbox.take_routes(tx, limit)
         if not rows:
             return 0, []
         payloads = [row.payload for row in rows]
-        return len(rows), await events.route(tx, payloads, me.sent, HIDE_S)
+        return len(rows), await events.route(tx, payloads, services.sent, HIDE_S)
 
 
-async def _route_one(me: Publishing) -> tuple[int, list[Owed]]:
+async def _route_one(services: Publishing) -> tuple[int, list[Owed]]:
     """The next row by itself; one that fails again is put off."""
     taken: list[Owed] = []
     try:
-        async with me.state.transaction() as tx:
+        async with services.state.transaction() as tx:
             taken = await outbox.take_routes(tx, 1)
             if not taken:
                 return 0, []
-            return 1, await events.route(tx, [taken[0].payload], me.sent, HIDE_S)
+            return 1, await events.route(tx, [taken[0].payload], services.sent, HIDE_S)
     except Unavailable:
         raise
     except Exception:
         ids = [row.id for row in taken]
         log.exception("row_cannot_be_routed", outbox_ids=ids)
-        async with me.state.statement() as tx:
+        async with services.state.statement() as tx:
             # Its events each get a row of their own; what is one already is put off.
             if not await outbox.split_routes(tx, ids):
                 await outbox.postpone(tx, ids, POSTPONE_S)
         return 1, []
 
 
-async def _send(me: Publishing, rows: list[Owed]) -> None:
+async def _send(services: Publishing, rows: list[Owed]) -> None:
     if not rows:
         return
     messages: dict[str, list[dict[str, Any]]] = defaultdict(list)
     unclear: list[int] = []
     for row in rows:
         try:
-            name, bodies = _messages(me, row)
+            name, bodies = _messages(services, row)
         except (KeyError, TypeError):
             log.exception("row_cannot_be_sent", outbox_id=row.id)
             unclear.append(row.id)
         else:
             messages[name] += bodies
     for name, bodies in messages.items():
-        await me.queue.send(name, bodies)
+        await services.queue.send(name, bodies)
     # Settled after the send: a crash here repeats a wake-up, never loses one.
-    async with me.state.statement() as tx:
+    async with services.state.statement() as tx:
         await outbox.settle(tx, [row.id for row in rows if row.id not in unclear])
     if unclear:
-        async with me.state.statement() as tx:
+        async with services.state.statement() as tx:
             await outbox.postpone(tx, unclear, POSTPONE_S)
 
 
-def _messages(me: Publishing, row: Owed) -> tuple[str, list[dict[str, Any]]]:
+def _messages(services: Publishing, row: Owed) -> tuple[str, list[dict[str, Any]]]:
     """To which queue, and what."""
     payload = row.payload
     if row.kind == "buffer":
         return BUFFER_QUEUE, [payload]
     bodies = [{"task_id": task_id} for task_id in payload["task_ids"]]
-    queue = me.queues[payload["runtime"]]
+    queue = services.queues[payload["runtime"]]
     return source_queue(queue) if payload.get("sources") else queue, bodies

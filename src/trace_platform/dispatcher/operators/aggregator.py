@@ -9,7 +9,7 @@ from __future__ import annotations
 from trace_platform.dag.event_operators import aggregator
 from trace_platform.dag.event_operators.aggregator import Config
 from trace_platform.dispatcher.events.record_events import Generation
-from trace_platform.dispatcher.operators.contract import Woken, relayed
+from trace_platform.dispatcher.operators.contract import EventTask, relayed
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import correlations
@@ -17,7 +17,7 @@ from trace_platform.wire.task import DatasetEvent, TaskInput
 
 
 class Aggregator(aggregator.Aggregator):
-    async def run(self, tx: Tx, task: Woken) -> list[DatasetEvent]:
+    async def run(self, tx: Tx, task: EventTask) -> list[DatasetEvent]:
         arrivals: dict[str, list[TaskInput]] = {}
         for given in task.inputs:
             arrivals.setdefault(_key(given, task), []).append(given)
@@ -29,7 +29,7 @@ class Aggregator(aggregator.Aggregator):
         ]
 
 
-async def _completes(tx: Tx, task: Woken, key: str, given: list[TaskInput]) -> bool:
+async def _completes(tx: Tx, task: EventTask, key: str, given: list[TaskInput]) -> bool:
     """Whether these arrivals are the last that the key needs."""
     config: Config = task.config
     found = await correlations.arrive(
@@ -47,7 +47,7 @@ async def _completes(tx: Tx, task: Woken, key: str, given: list[TaskInput]) -> b
     return True
 
 
-def _key(given: TaskInput, task: Woken) -> str:
+def _key(given: TaskInput, task: EventTask) -> str:
     """With the generation that is written: one that is built anew correlates anew."""
     return f"{_version(task.outputs[0])}:{_named(given, task.config.by)}"
 

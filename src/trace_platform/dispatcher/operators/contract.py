@@ -18,7 +18,7 @@ from trace_platform.wire.task import DatasetEvent, JobRef, TaskInput
 
 
 @dataclass(frozen=True, slots=True)
-class Woken:
+class EventTask:
     """One task, as its operator sees it."""
 
     task_id: UUID
@@ -31,14 +31,14 @@ class Woken:
     outputs: tuple[Generation, ...]
 
 
-class News(DatasetEvent):
+class RepeatedEvent(DatasetEvent):
     """An event that is news although its partition was emitted before: once per `repeat`."""
 
     repeat: UUID
 
 
 class EventOperator(DeclaredOperator, Protocol):
-    async def run(self, tx: Tx, task: Woken) -> Sequence[DatasetEvent]:
+    async def run(self, tx: Tx, task: EventTask) -> Sequence[DatasetEvent]:
         """What it emits. Of one partition only the first counts, unless it is `News`."""
 
 

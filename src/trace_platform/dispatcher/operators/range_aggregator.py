@@ -11,7 +11,7 @@ from uuid import uuid5
 
 from trace_platform.dag.event_operators import range_aggregator
 from trace_platform.dag.event_operators.range_aggregator import Config
-from trace_platform.dispatcher.operators.contract import News, Woken
+from trace_platform.dispatcher.operators.contract import EventTask, RepeatedEvent
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.postgres.queries import Tx
@@ -24,7 +24,7 @@ MAX_CHUNKS = 10_000
 
 
 class RangeAggregator(range_aggregator.RangeAggregator):
-    async def run(self, tx: Tx, task: Woken) -> list[News]:
+    async def run(self, tx: Tx, task: EventTask) -> list[RepeatedEvent]:
         extents = await coverage.extents(tx, task.generation_id)
         ends = [extent.last for extent in extents if extent.last is not None]
         if not extents or len(ends) < len(extents):
@@ -84,10 +84,10 @@ async def _whole(tx: Tx, extents: list[Extent], chunk: BlockRange) -> tuple[Bloc
     return BlockRange(first, chunk.end), last_update
 
 
-def _news(task: Woken, blocks: BlockRange, last_update: int) -> News:
+def _news(task: EventTask, blocks: BlockRange, last_update: int) -> RepeatedEvent:
     """Once per state of the chunk: when a part of it is made again, it is news again."""
     dataset_uuid, dataset_version = task.outputs[0]
-    return News(
+    return RepeatedEvent(
         dataset_uuid=dataset_uuid,
         dataset_version=dataset_version,
         partition_key=blocks.key,

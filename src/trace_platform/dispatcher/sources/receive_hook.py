@@ -64,29 +64,33 @@ class Receiving:
     secret: Callable[[str], str | None] = field(repr=False)
 
 
-async def receive_hook(me: Receiving, delivery: Delivery) -> bool:
+async def receive_hook(services: Receiving, delivery: Delivery) -> bool:
     """Whether it is new: the same webhook-id again changes nothing. Raise Unauthenticated unless
     it is signed with the source's secret, JobOnHold while the source is paused."""
     for _ in range(_TRIES):
-        hook, now = await _authenticated(me, delivery)
+        hook, now = await _authenticated(services, delivery)
         _check_body(delivery)
         place = delivery_prefix(
-            me.bucket, me.org_id, hook.dataset_uuid, hook.dataset_version, delivery.webhook_id
+            services.bucket,
+            services.org_id,
+            hook.dataset_uuid,
+            hook.dataset_version,
+            delivery.webhook_id,
         )
-        if await _was_delivered(me, place, delivery):
+        if await _was_delivered(services, place, delivery):
             return False
-        committed = await _commit(me, hook, delivery, place, now)
+        committed = await _commit(services, hook, delivery, place, now)
         if committed is not None:
             return committed
     raise Unavailable("the source changes at this moment", hint="deliver it again")
 
 
-async def _authenticated(me: Receiving, delivery: Delivery) -> tuple[Hook, datetime]:
+async def _authenticated(services: Receiving, delivery: Delivery) -> tuple[Hook, datetime]:
     """The source that the delivery is for, once it is known to be from whom it says, and when."""
-    async with me.state.transaction() as tx:
-        hook = await _find(tx, me, delivery)
+    async with services.state.transaction() as tx:
+        hook = await _find(tx, services, delivery)
         now = await sources.now(tx)
-    reason, key = _key(me, hook)
+    reason, key = _key(services, hook)
     try:
         verify(
             key,
@@ -104,13 +108,13 @@ async def _authenticated(me: Receiving, delivery: Delivery) -> tuple[Hook, datet
     return hook, now
 
 
-def _key(me: Receiving, hook: Hook | None) -> tuple[str | None, bytes]:
+def _key(services: Receiving, hook: Hook | None) -> tuple[str | None, bytes]:
     """Why there is no key, and the key to compare with."""
     if hook is None:
         return "there is no such source", _NOBODY
     if hook.kind != "webhook" or hook.secret is None:
         return f"it is a source of kind {hook.kind}", _NOBODY
-    value = me.secret(hook.secret)
+    value = services.secret(hook.secret)
     if value is None:
         cure = f"trace secrets set {hook.secret}"
         return f"'{hook.secret}', which it names, is not set: {cure}", _NOBODY
@@ -120,10 +124,10 @@ def _key(me: Receiving, hook: Hook | None) -> tuple[str | None, bytes]:
         return f"'{hook.secret}', which it names, is of no use: {error}", _NOBODY
 
 
-async def _find(tx: Tx, me: Receiving, delivery: Delivery) -> Hook | None:
+async def _find(tx: Tx, services: Receiving, delivery: Delivery) -> Hook | None:
     if not _could_be(delivery):
         return None
-    return await sources.hook(tx, me.org_id, delivery.dag_name, delivery.job_name)
+    return await sources.hook(tx, services.org_id, delivery.dag_name, delivery.job_name)
 
 
 def _could_be(delivery: Delivery) -> bool:
@@ -161,15 +165,15 @@ def _as_parquet(delivery: Delivery, received_at: datetime) -> bytes:
     return file.getvalue()
 
 
-async def _was_delivered(me: Receiving, place: str, delivery: Delivery) -> bool:
+async def _was_delivered(services: Receiving, place: str, delivery: Delivery) -> bool:
     """By its place: the keys of deliveries were once their ids."""
-    async with me.state.transaction() as tx:
-        await refuse_held(tx, me.org_id, delivery.dag_name, delivery.job_name)
+    async with services.state.transaction() as tx:
+        await refuse_held(tx, services.org_id, delivery.dag_name, delivery.job_name)
         return await datasets.is_held_at(tx, place)
 
 
 async def _commit(
-    me: Receiving, hook: Hook, delivery: Delivery, place: str, now: datetime
+    services: Receiving, hook: Hook, delivery: Delivery, place: str, now: datetime
 ) -> bool | None:
     """None when another version became active meanwhile: the file belongs there."""
     key = delivery_key(delivery.webhook_id)
@@ -178,10 +182,10 @@ async def _commit(
     # A name of its own: two that share an id never write the same file, and one that was left by
     # who never committed it can be deleted.
     file = {"name": f"{uuid4().hex}.parquet", "bytes": len(row), "rows": 1, "sha256": digest}
-    await asyncio.to_thread(me.store.put, f"{place}{file['name']}", row)
-    async with me.state.transaction() as tx:
+    await asyncio.to_thread(services.store.put, f"{place}{file['name']}", row)
+    async with services.state.transaction() as tx:
         await locks.share_routing(tx)
-        if await _find(tx, me, delivery) != hook:
+        if await _find(tx, services, delivery) != hook:
             return None
         partition_id = await datasets.commit_delivery(
             tx, hook.dataset_uuid, hook.dataset_version, key, place, file
@@ -189,7 +193,7 @@ async def _commit(
         if partition_id is None:
             return False
         event = NewEvent(
-            org_id=me.org_id,
+            org_id=services.org_id,
             dataset_uuid=hook.dataset_uuid,
             dataset_version=hook.dataset_version,
             partition_key=key,

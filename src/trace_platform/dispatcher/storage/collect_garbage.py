@@ -40,66 +40,70 @@ class Collecting:
     grace_s: float = 900.0
 
 
-async def collect_garbage(me: Collecting, every_s: float, limit: int = 10_000) -> list[GarbageItem]:
+async def collect_garbage(
+    services: Collecting, every_s: float, limit: int = 10_000
+) -> list[GarbageItem]:
     """One round: what ended badly, then the next piece of the walk unless another dispatcher took
     one less than `every_s` ago. What was deleted."""
-    deleted = await sweep_attempts(me)
-    async with me.state.transaction() as tx:
+    deleted = await sweep_attempts(services)
+    async with services.state.transaction() as tx:
         position = await garbage.take_walk(tx, every_s)
     if position is None:
         return deleted
-    found = await collect_after(me, position, limit=limit)
-    async with me.state.transaction() as tx:
+    found = await collect_after(services, position, limit=limit)
+    async with services.state.transaction() as tx:
         await garbage.walked_to(tx, found.next or "")
     for place in found.unknown:
         log.warning("unknown_objects", place=place)
     return deleted + found.items
 
 
-async def sweep_attempts(me: Collecting) -> list[GarbageItem]:
+async def sweep_attempts(services: Collecting) -> list[GarbageItem]:
     """Delete what attempts staged that ended without success. Safe in several dispatchers."""
-    async with me.state.transaction() as tx:
-        await garbage.close_late(tx, me.grace_s)
+    async with services.state.transaction() as tx:
+        await garbage.close_late(tx, services.grace_s)
     deleted: list[GarbageItem] = []
     swept = _SWEPT
     while swept == _SWEPT:
-        async with me.state.transaction() as tx:
-            attempts = await garbage.due_leftovers(tx, me.grace_s, _SWEPT, _SWEEP_S)
-            left = await left_by(tx, me.bucket, me.scratch_bucket, attempts, me.grace_s)
+        async with services.state.transaction() as tx:
+            attempts = await garbage.due_leftovers(tx, services.grace_s, _SWEPT, _SWEEP_S)
+            left = await left_by(
+                tx, services.bucket, services.scratch_bucket, attempts, services.grace_s
+            )
         # The store may be slow, and no transaction waits for it. Forgotten after it is deleted: a
         # crash here repeats the deletion.
         for due in left:
-            due.there = await asyncio.to_thread(files_below, me.store, due.place)
-            deleted += await _delete(me, due, dry_run=False)
-        async with me.state.transaction() as tx:
+            due.there = await asyncio.to_thread(files_below, services.store, due.place)
+            deleted += await _delete(services, due, dry_run=False)
+        async with services.state.transaction() as tx:
             await garbage.forget_leftovers(tx, attempts)
         swept = len(attempts)
     return deleted
 
 
 async def collect_after(
-    me: Collecting, after: str, *, dry_run: bool = False, limit: int = 10_000
+    services: Collecting, after: str, *, dry_run: bool = False, limit: int = 10_000
 ) -> Garbage:
     """Delete what is garbage among the next places of the walk, or only say what is."""
     places, position = await asyncio.to_thread(
-        walk, me.store, me.bucket, me.scratch_bucket, after, limit
+        walk, services.store, services.bucket, services.scratch_bucket, after, limit
     )
     items: list[GarbageItem] = []
     unknown: set[str] = set()
     for first in range(0, len(places), _TOGETHER):
         together = places[first : first + _TOGETHER]
-        judged = await judge_garbage(me.state, me.store, together, me.grace_s)
+        judged = await judge_garbage(services.state, services.store, together, services.grace_s)
         unknown |= judged.unknown
         for due in judged.due:
-            items += await _delete(me, due, dry_run=dry_run)
+            items += await _delete(services, due, dry_run=dry_run)
     return Garbage(items=items, unknown=sorted(unknown), places=len(places), next=position or None)
 
 
-async def _delete(me: Collecting, due: Due, *, dry_run: bool) -> list[GarbageItem]:
+async def _delete(services: Collecting, due: Due, *, dry_run: bool) -> list[GarbageItem]:
     if not due.gone:
         return []
     if not dry_run:
-        await asyncio.to_thread(_delete_now, me.store, due)
+        await asyncio.to_thread(_delete_now, services.store, due)
     item = GarbageItem(
         place=due.place,
         why=due.why,

@@ -36,20 +36,20 @@ class Retention:
     reader_grace_s: float = 7_200.0
 
 
-async def retire_superseded(me: Collecting, keep: Retention) -> list[GarbageItem]:
+async def retire_superseded(services: Collecting, keep: Retention) -> list[GarbageItem]:
     """One round: what was deleted. Safe in several dispatchers; a file is deleted twice at most."""
-    async with me.state.transaction() as tx:
+    async with services.state.transaction() as tx:
         await superseded.retire(
             tx, keep.superseded_days, keep.superseded_versions, limit=10 * _TOGETHER
         )
     deleted: list[GarbageItem] = []
     while True:
-        async with me.state.transaction() as tx:
+        async with services.state.transaction() as tx:
             rows = await superseded.due(tx, keep.reader_grace_s, _TOGETHER)
             kept = await superseded.kept_at(tx, rows)
         # Marked after the files are gone: a crash in between repeats the deletion.
-        items = await asyncio.to_thread(_delete, me.store, rows, kept)
-        async with me.state.transaction() as tx:
+        items = await asyncio.to_thread(_delete, services.store, rows, kept)
+        async with services.state.transaction() as tx:
             await superseded.mark_deleted(tx, rows)
         for item in items:
             log.info("garbage_deleted", **item.model_dump())

@@ -18,15 +18,15 @@ from trace_platform.wire import task
 FORGET_CLAIM_S = 15.0
 # A claim, and when it came.
 Asked = tuple[task.ClaimBatchRequest, float]
-Beaten = task.HeartbeatResponse | TraceError
+HeartbeatOutcome = task.HeartbeatResponse | TraceError
 Ended = task.CompleteResponse | TraceError
 
 
 class Batches:
     """What many callers ask for at once is done in one transaction."""
 
-    def __init__(self, me: Dispatcher) -> None:
-        self._me = me
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._me = dispatcher
         self._beats = Coalesced(self._beat_all)
         self._ends = Coalesced(self._end_all)
         self._claims: dict[tuple[str, bool], Coalesced[Asked, list[task.Claimed]]] = {}
@@ -38,7 +38,7 @@ class Batches:
             self._claims[kind] = Coalesced(self._claim_all, limit=10)
         return await self._claims[kind].call((request, time.monotonic()))
 
-    async def heartbeats(self, requests: Sequence[task.HeartbeatRequest]) -> list[Beaten]:
+    async def heartbeats(self, requests: Sequence[task.HeartbeatRequest]) -> list[HeartbeatOutcome]:
         return await self._beats.call(requests) if requests else []
 
     async def completions(self, requests: Sequence[task.CompleteRequest]) -> list[Ended]:
@@ -57,7 +57,7 @@ class Batches:
 
     async def _beat_all(
         self, batch: list[Sequence[task.HeartbeatRequest]]
-    ) -> list[list[Beaten] | TraceError]:
+    ) -> list[list[HeartbeatOutcome] | TraceError]:
         answers = iter(await heartbeat(self._me.state, [one for many in batch for one in many]))
         return [[next(answers) for _ in many] for many in batch]
 

@@ -64,25 +64,25 @@ class Completing:
     trusts: Trusts = nobody
 
 
-async def complete_task(me: Completing, request: CompleteRequest) -> CompleteResponse:
+async def complete_task(services: Completing, request: CompleteRequest) -> CompleteResponse:
     """Raise StaleFence, with nothing changed, when another attempt owns the task."""
-    (answer,) = await complete_tasks(me, [request])
+    (answer,) = await complete_tasks(services, [request])
     if isinstance(answer, TraceError):
         raise answer
     return answer
 
 
 async def complete_tasks(
-    me: Completing, requests: Sequence[CompleteRequest]
+    services: Completing, requests: Sequence[CompleteRequest]
 ) -> list[CompleteResponse | TraceError]:
     """In the order of the requests: how each attempt ended, or why it did not."""
     once = list({request.fence: request for request in requests}.values())
     plain = [request for request in once if not _commits(request)]
-    errors = await _end_together(me, plain)
+    errors = await _end_together(services, plain)
     for request in once:
         if _commits(request):
-            errors[request.fence] = await _error_of(_commit_alone(me, request))
-    me.ended(request.status for request in once if errors[request.fence] is None)
+            errors[request.fence] = await _error_of(_commit_alone(services, request))
+    services.ended(request.status for request in once if errors[request.fence] is None)
     return [errors[r.fence] or CompleteResponse(status=r.status) for r in requests]
 
 
@@ -93,11 +93,11 @@ def _commits(request: CompleteRequest) -> bool:
     return request.status == "Completed" and bool(request.outputs)
 
 
-async def _end_together(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
+async def _end_together(services: Completing, requests: Sequence[CompleteRequest]) -> Errors:
     if not requests:
         return {}
     try:
-        return await _end(me, requests)
+        return await _end(services, requests)
     except Unavailable:
         raise
     except Exception as error:
@@ -106,15 +106,15 @@ async def _end_together(me: Completing, requests: Sequence[CompleteRequest]) -> 
     # One that the database refuses must not take the others down with it.
     errors: Errors = {}
     for request in requests:
-        errors |= await _end_together(me, [request])
+        errors |= await _end_together(services, [request])
     return errors
 
 
-async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
+async def _end(services: Completing, requests: Sequence[CompleteRequest]) -> Errors:
     errors: Errors = {}
     new: list[NewEvent] = []
     invalid: list[NewInvalidation] = []
-    async with me.state.transaction() as tx:
+    async with services.state.transaction() as tx:
         held = await tasks.hold_fences(tx, [request.fence for request in requests])
         owned = []
         for given in requests:
@@ -126,16 +126,18 @@ async def _end(me: Completing, requests: Sequence[CompleteRequest]) -> Errors:
                     check_split(held[request.task_id], request.split)
                 elif request.status == "Completed":
                     await refuse_unfinished(tx, held[request.task_id])
-                said = new_invalidations(held[request.task_id], request.invalidations, me.trusts)
+                said = new_invalidations(
+                    held[request.task_id], request.invalidations, services.trusts
+                )
                 new += new_events(held[request.task_id], request.events, {})
                 invalid += said
                 owned.append(request)
                 errors[request.fence] = None
             except TraceError as error:
                 errors[request.fence] = error
-        await _write_ends(tx, owned, me.retry_base_s)
+        await _write_ends(tx, owned, services.retry_base_s)
         for request in owned:
-            await _keep_checks(me, tx, held[request.task_id], request, {})
+            await _keep_checks(services, tx, held[request.task_id], request, {})
         if new:
             await events.record(tx, new)
         if invalid:
@@ -213,44 +215,44 @@ def _is_answer(ended: Outcome | None, request: CompleteRequest) -> bool:
     return bool(ended.outcome == request.status or canceled)
 
 
-async def _commit_alone(me: Completing, request: CompleteRequest) -> None:
+async def _commit_alone(services: Completing, request: CompleteRequest) -> None:
     try:
-        await _commit_held(me, request)
+        await _commit_held(services, request)
     except StaleFence:
-        async with me.state.transaction() as tx:
+        async with services.state.transaction() as tx:
             repeated = await _repeated_or_stale(tx, [request])
         if repeated[request.fence] is not None:
             raise
 
 
-async def _commit_held(me: Completing, request: CompleteRequest) -> None:
-    async with me.state.transaction() as tx:
+async def _commit_held(services: Completing, request: CompleteRequest) -> None:
+    async with services.state.transaction() as tx:
         task = await tasks.hold_fence(tx, request.fence)
     if task.superseded:
-        (error,) = (await _end(me, [request])).values()
+        (error,) = (await _end(services, [request])).values()
         if error is not None:
             raise error
         return
     # Reading the manifests takes time, so it happens outside of the transaction that commits:
     # staged files belong to this attempt alone and never change.
-    verified = await _verify(me, task, request.outputs)
-    async with me.state.transaction() as tx:
+    verified = await _verify(services, task, request.outputs)
+    async with services.state.transaction() as tx:
         # Before the fence, as whoever deploys: which versions are read stays so until this is
         # committed, so that a deploy sees what was made of those that it replaces.
         await locks.share_routing(tx)
         task = await tasks.hold_fence(tx, request.fence)
         if task.superseded:
-            await _write_ends(tx, [_as_wanted(task, request)], me.retry_base_s)
+            await _write_ends(tx, [_as_wanted(task, request)], services.retry_base_s)
             return
-        await _write_ends(tx, [request], me.retry_base_s)
+        await _write_ends(tx, [request], services.retry_base_s)
         committed = await commit_outputs(tx, task, verified)
-        await _keep_checks(me, tx, task, request, committed)
+        await _keep_checks(services, tx, task, request, committed)
         await refuse_unfinished(tx, task)
         given = [*request.events, *_events_of(verified, committed)]
         await events.record(tx, new_events(task, given, committed))
         tables = [output for output, manifest in verified if manifest is None]
         invalid = [
-            *new_invalidations(task, request.invalidations, me.trusts),
+            *new_invalidations(task, request.invalidations, services.trusts),
             *cascaded(task, tables),
         ]
         if invalid:
@@ -260,22 +262,26 @@ async def _commit_held(me: Completing, request: CompleteRequest) -> None:
 
 
 async def _keep_checks(
-    me: Completing, tx: Tx, task: HeldTask, request: CompleteRequest, committed: Commits
+    services: Completing, tx: Tx, task: HeldTask, request: CompleteRequest, committed: Commits
 ) -> None:
     """Of code that nobody vouches for no word is taken: it could keep others from their work."""
-    reports = request.checks if me.trusts(task) else []
+    reports = request.checks if services.trusts(task) else []
     if committed or reports:
         await record_checks(tx, task, reports, committed)
 
 
-async def _verify(me: Completing, task: HeldTask, outputs: Sequence[OutputCommit]) -> Verified:
+async def _verify(
+    services: Completing, task: HeldTask, outputs: Sequence[OutputCommit]
+) -> Verified:
     verified: Verified = []
     for output in outputs:
         if is_table(output):
-            check_table(task, output, me.trusts)
+            check_table(task, output, services.trusts)
             verified.append((output, None))
         else:
-            manifest = await asyncio.to_thread(verify_output, me.store, me.bucket, task, output)
+            manifest = await asyncio.to_thread(
+                verify_output, services.store, services.bucket, task, output
+            )
             verified.append((output, manifest))
     return verified
 

@@ -38,13 +38,13 @@ class Invoking:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-async def invoke_task(me: Invoking, runtime: Runtime, claimed: Claimed) -> None:
+async def invoke_task(services: Invoking, runtime: Runtime, claimed: Claimed) -> None:
     """Returns once the function took the task, and it reports the rest; or when it did not, and
     the attempt has failed."""
     try:
-        await me.invoker.invoke(runtime, invocation(claimed))
+        await services.invoker.invoke(runtime, invocation(claimed))
     except Exception as error:
-        await _give_up(me, claimed, _named(runtime, error))
+        await _give_up(services, claimed, _named(runtime, error))
 
 
 def invocation(claimed: Claimed) -> Invocation:
@@ -56,12 +56,12 @@ def invocation(claimed: Claimed) -> Invocation:
     )
 
 
-async def _give_up(me: Invoking, claimed: Claimed, error: InvokeFailed) -> None:
+async def _give_up(services: Invoking, claimed: Claimed, error: InvokeFailed) -> None:
     log.warning("invoke_failed", task_id=str(claimed.task.task_id), reason=error.message)
     # The function took it all the same, and has ended the attempt before us: that counts.
     with contextlib.suppress(StaleFence):
-        async with me.turn:
-            await complete_task(me.completing, failed(claimed.fence, error))
+        async with services.turn:
+            await complete_task(services.completing, failed(claimed.fence, error))
 
 
 def failed(fence: Fence, error: TraceError) -> CompleteRequest:
@@ -89,13 +89,13 @@ class Calls:
 
     def __init__(
         self,
-        me: Invoking,
+        services: Invoking,
         idle: Callable[[], None] = lambda: None,
         at_once: int = AT_ONCE,
         grace_s: float = GRACE_S,
     ) -> None:
         """`idle` hears that a runtime is no longer busy: what was left for it can be looked at."""
-        self._me = me
+        self._me = services
         self._idle = idle
         self._grace_s = grace_s
         self._slots: dict[str, _Slots] = defaultdict(lambda: _Slots(at_once))

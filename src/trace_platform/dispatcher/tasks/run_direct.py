@@ -15,7 +15,7 @@ from trace_platform.dispatcher.events.publish_outbox import HIDE_S
 from trace_platform.dispatcher.events.record_events import new_events
 from trace_platform.dispatcher.freshness.pin_inputs import pin_inputs
 from trace_platform.dispatcher.operators import registry
-from trace_platform.dispatcher.operators.contract import EventOperator, News, Woken
+from trace_platform.dispatcher.operators.contract import EventOperator, EventTask, RepeatedEvent
 from trace_platform.dispatcher.tasks.complete_task import Completing, complete_task
 from trace_platform.dispatcher.tasks.invoke_task import Calls, failed
 from trace_platform.domain.errors import (
@@ -57,17 +57,17 @@ class Direct:
     together: int = 100
 
 
-async def run_direct(me: Direct, limit: int = 500) -> int:
+async def run_direct(services: Direct, limit: int = 500) -> int:
     """How many announcements were taken up. Safe in several dispatchers at once.
 
     An announcement is a hint: what is due is the claim's to say, so that priorities and fair turns
     hold here, too. Our own tasks have run when this returns; functions are called meanwhile.
     """
-    others = [*me.sent, *me.calls.busy]
-    async with me.state.statement() as tx:
+    others = [*services.sent, *services.calls.busy]
+    async with services.state.statement() as tx:
         rows = await outbox.claim(tx, limit, HIDE_S, others, sent=False)
     for name, owed in _by_runtime(rows).items():
-        await _deal_with(me, name, owed)
+        await _deal_with(services, name, owed)
     return len(rows)
 
 
@@ -78,26 +78,26 @@ def _by_runtime(rows: Sequence[Owed]) -> dict[str, list[Owed]]:
     return found
 
 
-async def _deal_with(me: Direct, name: str, rows: Sequence[Owed]) -> None:
+async def _deal_with(services: Direct, name: str, rows: Sequence[Owed]) -> None:
     try:
-        runtime = _runtime(me, name)
+        runtime = _runtime(services, name)
     except InvalidConfig as error:
         # Settled all the same: its tasks are announced again, ever more rarely, and so the rows of
         # a runtime that nobody serves do not pile up.
         log.warning("tasks_wait_for_their_runtime", reason=error.message, hint=error.hint)
-        await _settle(me, rows)
+        await _settle(services, rows)
         return
     if runtime.kind == "lambda":
-        me.calls.start(name, _call(me, runtime, rows))
-    elif await _run_own(me, name):
-        await _settle(me, rows)
+        services.calls.start(name, _call(services, runtime, rows))
+    elif await _run_own(services, name):
+        await _settle(services, rows)
     else:
-        await _postpone(me, rows, 0)
+        await _postpone(services, rows, 0)
 
 
-def _runtime(me: Direct, name: str) -> Runtime:
+def _runtime(services: Direct, name: str) -> Runtime:
     """Raise InvalidConfig when there is nobody who runs its tasks."""
-    runtime = me.runtimes.get(name)
+    runtime = services.runtimes.get(name)
     if runtime.kind == "lambda" and runtime.url is None:
         raise InvalidConfig(f"{name} has no invoker", hint=f"set [runtimes.{name}] url")
     if runtime.kind == "queue":
@@ -105,11 +105,11 @@ def _runtime(me: Direct, name: str) -> Runtime:
     return runtime
 
 
-async def _call(me: Direct, runtime: Runtime, rows: Sequence[Owed]) -> None:
+async def _call(services: Direct, runtime: Runtime, rows: Sequence[Owed]) -> None:
     try:
-        await me.calls.call_due(runtime)
+        await services.calls.call_due(runtime)
         # Settled after the claims, which have leases: a crash here repeats a look, loses nothing.
-        await _settle(me, rows)
+        await _settle(services, rows)
     except Unavailable as error:
         # The rows come back by themselves.
         log.warning("calls_wait", runtime=runtime.name, reason=error.message)
@@ -117,55 +117,55 @@ async def _call(me: Direct, runtime: Runtime, rows: Sequence[Owed]) -> None:
         log.exception("calls_failed", runtime=runtime.name)
 
 
-async def _run_own(me: Direct, name: str) -> bool:
+async def _run_own(services: Direct, name: str) -> bool:
     """Whether all that was due has run."""
     for _ in range(BATCHES):
         try:
-            found = await _run_together(me, name)
+            found = await _run_together(services, name)
         except Exception as error:
             # One that fails must not take the others down with it: each alone, then.
             log.warning("tasks_run_alone", reason=str(error).partition("\n")[0])
-            found = await _run_each(me, name)
-        if found < me.together:
+            found = await _run_each(services, name)
+        if found < services.together:
             return True
     return False
 
 
-async def _run_together(me: Direct, name: str) -> int:
+async def _run_together(services: Direct, name: str) -> int:
     """From claim to end in one transaction, so that no crash can come between."""
-    async with me.state.transaction() as tx:
-        claimed = await tasks.claim(tx, name, [WORKER] * me.together)
+    async with services.state.transaction() as tx:
+        claimed = await tasks.claim(tx, name, [WORKER] * services.together)
         ended = await _run(tx, await pin_inputs(tx, claimed))
-    _note_started(me, claimed)
-    me.completing.ended("Completed" for _ in range(ended))
+    _note_started(services, claimed)
+    services.completing.ended("Completed" for _ in range(ended))
     return len(claimed)
 
 
-async def _run_each(me: Direct, name: str) -> int:
+async def _run_each(services: Direct, name: str) -> int:
     found = 0
-    while found < me.together and await _run_alone(me, name):
+    while found < services.together and await _run_alone(services, name):
         found += 1
     return found
 
 
-async def _run_alone(me: Direct, name: str) -> bool:
+async def _run_alone(services: Direct, name: str) -> bool:
     """Claimed for good before it runs, so that an attempt that fails is known to have been."""
-    async with me.state.transaction() as tx:
+    async with services.state.transaction() as tx:
         claimed = await pin_inputs(tx, await tasks.claim(tx, name, [WORKER]))
-    _note_started(me, claimed)
+    _note_started(services, claimed)
     for task in claimed:
         try:
-            async with me.state.transaction() as tx:
+            async with services.state.transaction() as tx:
                 ended = await _run(tx, [task])
-            me.completing.ended("Completed" for _ in range(ended))
+            services.completing.ended("Completed" for _ in range(ended))
         except Exception as error:
             with suppress(StaleFence):
-                await complete_task(me.completing, failed(task.fence, _named(error)))
+                await complete_task(services.completing, failed(task.fence, _named(error)))
     return bool(claimed)
 
 
-def _note_started(me: Direct, claimed: Sequence[ClaimedTask]) -> None:
-    me.started((task.started_at - task.queued_at).total_seconds() for task in claimed)
+def _note_started(services: Direct, claimed: Sequence[ClaimedTask]) -> None:
+    services.started((task.started_at - task.queued_at).total_seconds() for task in claimed)
 
 
 async def _run(tx: Tx, claimed: Sequence[ClaimedTask]) -> int:
@@ -198,18 +198,18 @@ async def _emitted(tx: Tx, task: ClaimedTask, held: HeldTask) -> list[NewEvent]:
     operator = registry.load(held.operator)
     emitted = list(await operator().run(tx, _woken(task, held, operator)))
     return [
-        replace(new, repeat=event.repeat) if isinstance(event, News) else new
+        replace(new, repeat=event.repeat) if isinstance(event, RepeatedEvent) else new
         for event, new in zip(emitted, new_events(held, emitted, {}), strict=True)
     ]
 
 
-def _woken(claimed: ClaimedTask, task: HeldTask, operator: type[EventOperator]) -> Woken:
+def _woken(claimed: ClaimedTask, task: HeldTask, operator: type[EventOperator]) -> EventTask:
     """The task as it is held: a deploy may have handed it to another definition since its claim."""
     try:
         config = operator.Config.model_validate(claimed.config)
     except ValidationError as error:
         raise InvalidConfig(f"config of {operator.name}: {error}") from None
-    return Woken(
+    return EventTask(
         task_id=task.id,
         job_id=task.job_id,
         generation_id=task.generation_id,
@@ -234,11 +234,11 @@ def _named(error: Exception) -> TraceError:
     return OperatorCrashed(f"{type(error).__name__}: {said}")
 
 
-async def _settle(me: Direct, rows: Sequence[Owed]) -> None:
-    async with me.state.statement() as tx:
+async def _settle(services: Direct, rows: Sequence[Owed]) -> None:
+    async with services.state.statement() as tx:
         await outbox.settle(tx, [row.id for row in rows])
 
 
-async def _postpone(me: Direct, rows: Sequence[Owed], seconds: float) -> None:
-    async with me.state.statement() as tx:
+async def _postpone(services: Direct, rows: Sequence[Owed], seconds: float) -> None:
+    async with services.state.statement() as tx:
         await outbox.postpone(tx, [row.id for row in rows], seconds)

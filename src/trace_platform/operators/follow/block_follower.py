@@ -20,8 +20,8 @@ from trace_platform.operators.accepts import ONLY_A_SOURCE, RANGE, Accepts, Upda
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
 from trace_platform.operators.evm.schema import DEFAULT_TABLES, TABLES
 from trace_platform.operators.evm_header.proofs import Proofs
-from trace_platform.operators.follow.alongside import Alongside, Drained
 from trace_platform.operators.follow.announce import Announcer
+from trace_platform.operators.follow.background_work import BackgroundWork, Drained
 from trace_platform.operators.follow.chain import Chain
 from trace_platform.operators.follow.confirm import Confirmations
 from trace_platform.operators.follow.finality import Finality
@@ -148,17 +148,17 @@ class BlockFollower:
 @contextmanager
 def following(task: TaskContext) -> Iterator[Following]:
     """What the task asks for, not begun yet."""
-    alongside = Alongside(task.check, task.draining)
-    with closing(_chain(task, alongside)) as chain, _writer(task) as writer:
-        yield _following(task, chain, writer, alongside)
+    background = BackgroundWork(task.check, task.draining)
+    with closing(_chain(task, background)) as chain, _writer(task) as writer:
+        yield _following(task, chain, writer, background)
 
 
-def _chain(task: TaskContext, alongside: Alongside) -> Chain:
+def _chain(task: TaskContext, background: BackgroundWork) -> Chain:
     config: Config = task.config
     return Chain(
         task.rpc(config.rpc_pool),
         config.chain_id,
-        alongside,
+        background,
         batch_blocks=config.batch_blocks,
         in_flight=config.in_flight,
         timeout_s=config.timeout_s,
@@ -176,7 +176,7 @@ def _writer(task: TaskContext) -> HotWriter:
 
 
 def _following(
-    task: TaskContext, chain: Chain, writer: HotWriter, alongside: Alongside
+    task: TaskContext, chain: Chain, writer: HotWriter, background: BackgroundWork
 ) -> Following:
     config: Config = task.config
     outputs = _outputs(task)
@@ -194,8 +194,8 @@ def _following(
             every_blocks=config.emit_every_blocks,
             max_wait_s=config.emit_max_seconds,
         ),
-        alongside,
-        _confirmations(task, chain, alongside),
+        background,
+        _confirmations(task, chain, background),
         Finality(config.finality_depth, chain.finalized),
         _trouble(task),
         task.log,
@@ -218,12 +218,12 @@ def _trouble(task: TaskContext) -> Trouble:
     )
 
 
-def _confirmations(task: TaskContext, chain: Chain, alongside: Alongside) -> Confirmations:
+def _confirmations(task: TaskContext, chain: Chain, background: BackgroundWork) -> Confirmations:
     config: Config = task.config
     blocks = scope.output(task, DEFAULT_TABLES.index("blocks"))
     return Confirmations(
         chain,
-        alongside,
+        background,
         task.log,
         Incidents(task.data(), f"fork_unconfirmed:{blocks.dataset_version}:", blocks.dataset_uuid),
         times=config.confirmations,

@@ -12,7 +12,7 @@ from trace_platform.operators.evm.fetch import Chunk, RangeFetcher
 from trace_platform.operators.evm.node import Header
 from trace_platform.operators.evm.rpc import AnswerTooLarge, RpcClient
 from trace_platform.operators.evm_header.proofs import Proofs
-from trace_platform.operators.follow.alongside import Alongside
+from trace_platform.operators.follow.background_work import BackgroundWork
 
 T = TypeVar("T")
 # More than a heartbeat can say.
@@ -28,7 +28,7 @@ class Chain:
         self,
         endpoint: RpcEndpoint,
         chain_id: int,
-        alongside: Alongside,
+        background: BackgroundWork,
         *,
         batch_blocks: int,
         in_flight: int,
@@ -36,7 +36,7 @@ class Chain:
         proofs: Proofs,
     ) -> None:
         self._chain_id = chain_id
-        self._alongside = alongside
+        self._background = background
         self._client, self._agreeing = (
             RpcClient(asked, timeout_s=timeout_s, patience_s=_PATIENCE_S)
             for asked in (endpoint, endpoint.agreeing())
@@ -85,11 +85,11 @@ class Chain:
         return chunk
 
     def chunks(self, blocks: BlockRange, *, by_hash: bool) -> Generator[Chunk, None, None]:
-        return self._alongside.each(lambda: self._fetcher.chunks(blocks, by_hash=by_hash))
+        return self._background.each(lambda: self._fetcher.chunks(blocks, by_hash=by_hash))
 
     def _ask(self, question: Callable[[], T]) -> T:
         try:
-            return self._alongside.call(question)
+            return self._background.call(question)
         except AnswerTooLarge as error:
             raise RpcUnreachable(
                 f"{self._client.endpoint} cannot answer: {error}", hint="lower batch_blocks"

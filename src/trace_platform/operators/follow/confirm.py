@@ -8,7 +8,7 @@ from collections.abc import Callable
 from trace_platform.data.incidents import Incidents, at_block
 from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
 from trace_platform.operators.contract import OperatorLog
-from trace_platform.operators.follow.alongside import Alongside
+from trace_platform.operators.follow.background_work import BackgroundWork
 from trace_platform.operators.follow.chain import Chain
 from trace_platform.operators.follow.fork import Fork
 from trace_platform.operators.follow.window import Window
@@ -21,7 +21,7 @@ class Confirmations:
     def __init__(
         self,
         chain: Chain,
-        alongside: Alongside,
+        background: BackgroundWork,
         log: OperatorLog,
         incidents: Incidents,
         *,
@@ -31,7 +31,7 @@ class Confirmations:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._chain = chain
-        self._alongside = alongside
+        self._background = background
         self._log = log
         self._incidents = incidents
         self._times = times
@@ -50,7 +50,7 @@ class Confirmations:
             expected, numbers = [known, *expected], [fork.parent, *numbers]
         for turn in range(self._times):
             if turn:
-                self._alongside.nap(self._pause_s)
+                self._background.nap(self._pause_s)
             why = self._contradiction(numbers, expected)
             if why is not None:
                 self._refuse(fork, window.last, why)

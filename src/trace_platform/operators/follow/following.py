@@ -15,8 +15,8 @@ from trace_platform.domain.errors import MalformedBlock, RpcUnreachable
 from trace_platform.operators.contract import OperatorLog
 from trace_platform.operators.evm.fetch import Chunk
 from trace_platform.operators.evm.node import Header
-from trace_platform.operators.follow.alongside import Alongside
 from trace_platform.operators.follow.announce import Announcer
+from trace_platform.operators.follow.background_work import BackgroundWork
 from trace_platform.operators.follow.chain import Chain
 from trace_platform.operators.follow.confirm import Confirmations
 from trace_platform.operators.follow.finality import Finality
@@ -48,7 +48,7 @@ class Following:
         writer: HotWriter,
         versions: dict[str, UUID],  # by table
         announcer: Announcer,
-        alongside: Alongside,
+        background: BackgroundWork,
         confirmations: Confirmations,
         finality: Finality,
         trouble: Trouble,
@@ -64,7 +64,7 @@ class Following:
         self._writer = writer
         self._versions = versions
         self._announcer = announcer
-        self._alongside = alongside
+        self._background = background
         self._confirmations = confirmations
         self._finality = finality
         self._log = log
@@ -95,7 +95,7 @@ class Following:
     def turn(self) -> None:
         """One look at the head and all that follows from it. A node that fails is waited for.
         Raises Drained once the source is to end."""
-        self._alongside.look()
+        self._background.look()
         try:
             wrote = self._look()
             self._trouble.is_over(self.last_block)
@@ -106,7 +106,7 @@ class Following:
             wrote = False
         self._announcer.send_when_due(self.last_block)
         if not wrote:
-            self._alongside.nap(self._trouble.pause_s)
+            self._background.nap(self._trouble.pause_s)
 
     def finish(self) -> None:
         """Send what waits for more."""
@@ -167,7 +167,7 @@ class Following:
                 if not self._append(chunk):
                     break
                 self._say(head)
-                self._alongside.look()
+                self._background.look()
             else:
                 return True
         return self._repair(head)

@@ -36,24 +36,24 @@ def main() -> None:
     confine.limit_files(setup.limits.spill_mb)
     sys.setrecursionlimit(_RECURSION_LIMIT)
     # Not before: its libraries start threads, and what the kernel took away holds for one.
-    from trace_platform.query.child.desk import Desk
+    from trace_platform.query.child.statement_server import StatementServer
 
     def send_chunk(chunk: bytes) -> None:
         replies.write(chunk_header(len(chunk)))
         replies.write(chunk)
 
-    desk = Desk(setup, send_chunk)
-    desk.warm()
+    server = StatementServer(setup, send_chunk)
+    server.warm()
     confine.limit_memory(setup.limits.memory_mb * 3 // 2 + setup.limits.hot_mb)
     _send(replies, Ready(confined_by))
     while (header := requests.read(HEADER_BYTES)) and len(header) == HEADER_BYTES:
         request = decode_request(requests.read(int.from_bytes(header[1:], "big")))
-        reply = desk.answer(request)
+        reply = server.answer(request)
         if isinstance(reply, Done) and confine.memory_left_mb() < setup.limits.memory_mb * 3 // 4:
             reply = msgspec.structs.replace(reply, spent=True)
         _send(replies, reply)
         if isinstance(request, Run):
-            desk.prepare()
+            server.prepare()
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:

@@ -19,7 +19,7 @@ class Drained(Exception):
     """The source shall end: what it has not written yet the next attempt reads again."""
 
 
-class Alongside:
+class BackgroundWork:
     """Waits for work in other threads, and looks at the attempt's directives meanwhile.
 
     Every method raises what `check` raises, and Drained once the source is to end. Work that is
@@ -48,7 +48,7 @@ class Alongside:
     def each(self, make: Callable[[], Iterable[T]]) -> Generator[T, None, None]:
         """The items of what `make` gives, made one ahead of the caller."""
         hand = _Hand[T]()
-        threading.Thread(target=hand.work, args=(make,), name="alongside", daemon=True).start()
+        threading.Thread(target=hand.work, args=(make,), name="background", daemon=True).start()
         try:
             while (item := self._wait(hand)) is not _END:
                 yield item

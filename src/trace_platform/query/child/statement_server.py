@@ -37,7 +37,7 @@ _RETIRE = "retire"
 _FORMATS: tuple[Literal["json", "arrow", "parquet"], ...] = ("json", "arrow", "parquet")
 
 
-class Desk:
+class StatementServer:
     """Checks, plans and runs the statements of one parent, one after the other."""
 
     def __init__(self, setup: Setup, send: Send) -> None:
