@@ -15,8 +15,8 @@ from tests.conftest import SHARED, PostgresServer
 
 pytestmark = pytest.mark.timeout(600)
 
-SUITE = "tests/integration/dispatcher/test_fence.py"
-CLAIMS = "tests/integration/dispatcher/test_claims.py"
+SUITE = "tests/integration/dispatcher/tasks/test_fence.py"
+CLAIMS = "tests/integration/dispatcher/tasks/test_claims.py"
 OWNED = "(t.status = 'Running' OR t.reaped_at IS NOT NULL)"
 
 MUTANTS = [
@@ -49,7 +49,7 @@ MUTANTS = [
 
 
 # What is routed where, what is given once, and what a version that gave way may still do.
-DEPLOYS = "tests/integration/dispatcher/test_deploys.py"
+DEPLOYS = "tests/integration/dispatcher/versions/test_deploys.py"
 RACES = "tests/fault/test_deploy_races.py"
 VERSION_MUTANTS = [
     (DEPLOYS, "route_events", "THEN NOT s.held", "THEN true"),

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.integration.dispatcher.test_invalidations import say, take
+from tests.integration.dispatcher.redo.test_invalidations import say, take
 from tests.support.control_plane import ControlPlane
 from tests.support.query_instance import QueryInstance, query_instance
 from tests.support.staged_rows import stage_rows

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.integration.dispatcher.test_invalidations import route, say, take
+from tests.integration.dispatcher.redo.test_invalidations import route, say, take
 from tests.support.control_plane import ControlPlane
 from tests.support.staged_rows import stage_rows
 from trace_platform.domain.errors import TraceError
