@@ -18,7 +18,6 @@ from trace_platform.operators import registry
 from trace_platform.operators.contract import Operator
 from trace_platform.operators.own.load_code import CodeLoader
 from trace_platform.operators.spark.session import SparkRuntime
-from trace_platform.operators.transform.python_transform import calling
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,9 @@ class Resources:
         if self.code is None:
             raise InvalidConfig("this worker runs no code that lies beside DAG files")
         if name == FUNCTIONS:
+            # Not before it is needed: it brings what reads rows along.
+            from trace_platform.operators.transform.python_transform import calling
+
             return calling(self.code.load_function(ref)), self.code.zip_of(ref)
         return self.code.load(ref), self.code.zip_of(ref)
 
