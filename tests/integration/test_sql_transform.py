@@ -11,11 +11,13 @@ import pytest
 from pyspark.errors import ParseException
 
 from tests.support.frame_task import FrameTasks, given, output
+from tests.support.raising_source import RaisingSource
 from trace_platform.domain.errors import InvalidQuery, RangeNotReady, TraceError
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.operators.contract import Result
 from trace_platform.operators.spark import chain_functions
 from trace_platform.operators.spark.session import SparkRuntime
+from trace_platform.operators.transform.private_session import private_session
 from trace_platform.operators.transform.spark_plan import refuse_plan
 from trace_platform.operators.transform.sql_transform import Config, SqlTransform
 from trace_platform.sql.spark import functions
@@ -225,3 +227,15 @@ def test_the_functions_that_may_be_called_are_those_that_there_are(tasks: FrameT
     assert {name for name in there if name.isidentifier()} == functions.of_spark()
     assert chain_functions.NAMES == functions.CHAIN
     assert functions.of_spark() | {"identifier"} >= functions.REFUSED
+
+
+def test_the_threads_next_task_finds_what_is_registered_in_the_shared_session(
+    tasks: FrameTasks, spark_runtime: SparkRuntime
+) -> None:
+    """Spark looks data sources up in the session that is active in the thread."""
+    spark = spark_runtime.session()
+    config = Config(mode="full", sql="select 1")
+    with tasks.task([], [output()], config) as task, private_session(task) as own:
+        own.spark().createDataFrame([(1,)], "n int").collect()
+    spark.dataSource.register(RaisingSource)
+    spark.range(3).write.format("raising").option("where", "none").mode("append").save()

@@ -36,7 +36,17 @@ def private_session(task: TaskContext) -> Iterator[TaskContext]:
     own = SparkSession(shared.sparkContext, shared._jsparkSession.cloneSession())
     for name, value in _CONF.items():
         own.conf.set(name, value)
-    yield replace(task, spark=lambda: own)
+    _activate(own)
+    try:
+        yield replace(task, spark=lambda: own)
+    finally:
+        # The thread's next task finds data sources and settings by the session that is active.
+        _activate(shared)
+
+
+def _activate(session: SparkSession) -> None:
+    """In this thread: Spark looks some things up by it, whatever session a frame is of."""
+    session._jvm.SparkSession.setActiveSession(session._jsparkSession)
 
 
 def add_macros(spark: SparkSession) -> None:
