@@ -157,6 +157,9 @@ async def test_a_function_gets_all_that_it_needs(calling: Driven, function: Func
         "invalidation": None,
         "table": False,
         "trigger": True,
+        "whole": False,
+        "columns_of": None,
+        "names": [],
     }
     # Nothing of the contract is missing, and what is more is ours.
     contract = {
