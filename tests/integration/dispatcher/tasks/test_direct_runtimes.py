@@ -167,7 +167,7 @@ async def test_a_function_gets_all_that_it_needs(calling: Driven, function: Func
         "job", "operator", "config", "inputs",
     }  # fmt: skip
     assert set(call) - contract == {
-        "org_id", "outputs", "timeout_seconds", "heartbeat_timeout_seconds", "log_uri",
+        "org_id", "outputs", "timeout_seconds", "heartbeat_timeout_seconds", "log_uri", "checks",
     }  # fmt: skip
 
 
