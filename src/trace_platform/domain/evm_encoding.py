@@ -26,11 +26,13 @@ def encoded(item: Item) -> bytes:
     if isinstance(item, int):
         item = item.to_bytes((item.bit_length() + 7) // 8, "big")
     if isinstance(item, bytes):
-        length = len(item)
-        if length > 55:
-            return _length(0x80, length) + item
-        return item if length == 1 and item[0] < 0x80 else _SHORT[length] + item
+        return item if len(item) == 1 and item[0] < 0x80 else length_of_bytes(len(item)) + item
     return joined(map(encoded, item))
+
+
+def length_of_bytes(length: int) -> bytes:
+    """What stands before so many bytes."""
+    return _SHORT[length] if length < len(_SHORT) else _length(0x80, length)
 
 
 def joined(parts: Iterable[bytes]) -> bytes:

@@ -195,17 +195,17 @@ def _race(rng: random.Random, change: str) -> Iterator[Action]:
 
 
 def _reordered(rng: random.Random, jobs: int) -> Iterator[Action]:
-    """A job commits a cell twice. The first commit is routed after the second one, but a reader of
-    it had started between both, and ends before its next task starts."""
+    """A job commits a cell twice. The first commit is routed after the second one, but its reader
+    was begun anew between both, and ends before its next task starts."""
     cell = _cell(rng)
-    writer = rng.randrange(jobs)
+    writer = rng.randrange(max(1, jobs - 1))
     rewritten = (
         Action("reorg", cell),
         Action("route_invalidations"),
         Action("run_job", (writer, 0)),
     )
-    yield from (Action("trigger", cell), Action("work"), *rewritten, Action("delay"))
-    yield from (Action("invalidate", (writer + 1, *cell)), Action("route_invalidations"))
+    yield from (Action("trigger", cell), Action("work"), *rewritten, Action("claim", (8, 0)))
+    yield from (*rewritten, Action("delay"), Action("die", (0,)), Action("requeue"))
     yield from (Action("claim", (8, 1)), *rewritten, Action("route"), Action("finish", (0,)))
 
 
