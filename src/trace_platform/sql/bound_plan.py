@@ -26,6 +26,7 @@ _TRACED = (
     "CREATE OR REPLACE MACRO to_0x(bytes BLOB)"
     " AS '0x' || lower(hex(CASE WHEN random() < 2 THEN bytes END))"
 )
+_MAY_BE_TRACED = "to_0x"
 _VARYING = (b"(CASE WHEN random() < 2 THEN ", b" END)")
 _WIDEST = "BIGNUM"
 # With fewer it fits 128 bits.
@@ -40,10 +41,12 @@ def bound_plan(
     """With places of `sql`. With an `error` if it cannot be bound, or its plan not be read."""
     connection.begin()
     try:
-        connection.execute(_TRACED)
+        if _MAY_BE_TRACED in sql.lower():
+            connection.execute(_TRACED)
         for view, columns in relations.items():
-            nulls = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns)
-            connection.execute(f"CREATE VIEW {quoted(view)} AS SELECT {nulls}")
+            # Not a view: its columns would be in the plan, used or not.
+            typed = ", ".join(f"{quoted(name)} {kind}" for name, kind in _distinct(columns))
+            connection.execute(f"CREATE TABLE {quoted(view)} ({typed})")
         edited = _varying(connection, sql)
         plan = _serialized(connection, "plan", edited.sql)
         if plan.get("error_type") and edited.sql != sql:
@@ -55,6 +58,19 @@ def bound_plan(
         return UNREAD
     finally:
         connection.rollback()
+
+
+def _distinct(columns: Sequence[Column]) -> Iterator[tuple[str, str]]:
+    """Names and types; of names that differ in their case alone all but the first with a number, as
+    DuckDB calls them in a view."""
+    taken: set[str] = set()
+    for column in columns:
+        name, n = column.name, 0
+        while name.lower() in taken:
+            n += 1
+            name = f"{column.name}_{n}"
+        taken.add(name.lower())
+        yield name, column.type
 
 
 def nodes(plan: Node) -> Iterator[Node]:

@@ -373,6 +373,13 @@ def test_hex_reaches_the_scan_of_hot_rows_as_bytes(
     assert all("decode('" in each for each in written)
 
 
+def test_columns_that_differ_in_their_case_alone_are_told_apart_as_in_a_view(desk: Desk) -> None:
+    columns = [Column("a", "BIGINT"), Column("A", "BLOB"), Column("a_1", "BLOB")]
+    statement = gate.check(desk.parser, "SELECT 1 FROM logs WHERE a_1 = '0x00' AND a = 1")
+    meant = understood(desk.parser, statement, {"logs": columns})
+    assert meant.sql.endswith(r"WHERE a_1 = '\x00' AND a = 1")
+
+
 @pytest.mark.parametrize("written", ["json", "csv", "arrow", "parquet"])
 def test_an_error_on_a_row_names_the_callers_place_in_every_format(
     desk: Desk, written: Literal["json", "csv", "arrow", "parquet"]
