@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from operator import attrgetter
 
 from msgspec import field
@@ -73,20 +72,27 @@ def _number_item(text: str) -> str:
     digits = text[2:].lstrip("0")
     if len(digits) % 2:
         digits = "0" + digits
-    return digits if len(digits) == 2 and digits < "80" else _before(len(digits)) + digits
+    return digits if len(digits) == 2 and digits < "80" else _BEFORE[len(digits)] + digits
 
 
 def _bytes_item(text: str) -> str:
     digits = text[2:]
     if text[:2] != "0x" or len(digits) % 2:
         raise ValueError(text)
-    return digits if len(digits) == 2 and digits < "80" else _before(len(digits)) + digits
+    return digits if len(digits) == 2 and digits < "80" else _BEFORE[len(digits)] + digits
 
 
-@lru_cache(maxsize=1024)
-def _before(digits: int) -> str:
-    """What stands before an item of so many digits."""
-    return length_of_bytes(digits // 2).hex()
+class _Before(dict[int, str]):
+    """What stands before an item of so many hex digits."""
+
+    def __missing__(self, digits: int) -> str:
+        before = length_of_bytes(digits // 2).hex()
+        return self.setdefault(digits, before) if digits <= _KEPT_DIGITS else before
+
+
+# Longer items are no header's: a node that sends them fills no memory.
+_KEPT_DIGITS = 2 * 1024
+_BEFORE = _Before()
 
 
 _texts: Callable[[HashedBlock], tuple[str | None, ...]] = attrgetter(
