@@ -34,7 +34,11 @@ def prepared(url: str, scratch: str) -> Iterator[Work]:
                 TaskContext(
                     task_id=task_id,
                     attempt=1,
-                    config=Config(chain_id=_CHAIN_ID, rpc_pool="bench"),
+                    config=Config(
+                        chain_id=_CHAIN_ID,
+                        rpc_pool="bench",
+                        header_hash=request.get("header_hash", False),
+                    ),
                     inputs=(_range(request["start"], request["end"]),),
                     outputs=tuple(_output(i, name) for i, name in enumerate(DEFAULT_TABLES)),
                     store=LocalStore(request["output"]),

@@ -1,0 +1,58 @@
+"""What it costs an ingest to prove the hash of every header, next to the same ingest without."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+
+from bench.harness import Bench, Goal, Result, interleaved, measurement, median, spread
+from bench.replay import replaying
+from bench.subject import Subject
+
+_BLOCKS, _TXS = 5_000, 20
+# A run's CPU time differs by several percent from the next one's: the sides differ by less.
+_LEAST_RUNS = 12
+
+
+@measurement("header_hash", f"cryo_ingest of {_BLOCKS:,} blocks x {_TXS}: headers hashed, or not")
+def header_hash(bench: Bench) -> Iterator[Result]:
+    output = bench.workspace / "output"
+    with (
+        replaying(_BLOCKS, _TXS, bench.workspace / "replay.log") as replay,
+        Subject(
+            *("cryo_ingest", sys.executable, "bench.subjects.cryo_ingest"),
+            *(replay.url, str(bench.workspace / "scratch")),
+            log=bench.workspace / "subject.log",
+        ) as subject,
+    ):
+
+        def side(hashed: bool) -> Callable[[], float]:
+            def cpu_s() -> float:
+                output.mkdir()
+                done = subject.run(start=1, end=_BLOCKS, output=str(output), header_hash=hashed)
+                shutil.rmtree(output)
+                return float(done["cpu_s"])
+
+            return cpu_s
+
+        taken = interleaved(
+            {"hashed": side(True), "plain": side(False)}, max(_LEAST_RUNS, bench.runs), warm_ups=3
+        )
+    hashed, plain = taken["hashed"], taken["plain"]
+    yield Result(
+        name="header_hash.cpu",
+        value=median(hashed),
+        unit="CPU s",
+        peer="without proofs",
+        peer_value=median(plain),
+        goal=Goal(1.05, "CPU", of_peer="without proofs"),
+        note=f"{spread(hashed)}, without {spread(plain)}",
+    )
+    yield Result(
+        name="header_hash.cpu_best",
+        value=min(hashed),
+        unit="CPU s",
+        peer="without proofs",
+        peer_value=min(plain),
+    )
