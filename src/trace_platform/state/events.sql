@@ -94,13 +94,20 @@ UPDATE tasks SET absorbs = NULL
 -- that exists, changes nothing. A task that has not started takes in what its job's strategy lets it.
 -- The announcements come back hidden for a while: the caller sends them at once, and others only if
 -- it dies before.
+--
+-- Its steps: what happened (fresh, known, happened, due), whom it concerns (concerned, woken), the
+-- tasks of a key of their own (created), the tasks that take others in (numbered, pieces, opened),
+-- which event went to which task (given, memo, scoped), and who is told (ready, outbox).
 WITH fresh AS (
+    -- Events that nobody routed yet: routed from here on.
     UPDATE events SET routed_at = clock_timestamp()
      WHERE id = ANY(:event_ids) AND routed_at IS NULL
     RETURNING *
 ), known AS MATERIALIZED (
+    -- Events of old that some generation is still owed.
     SELECT * FROM events WHERE id = ANY(:owed_ids)
 ), happened AS (
+    -- Both, a row for each event and for each generation that it is owed to.
     SELECT fresh.*, NULL::uuid AS owed_to, NULL::uuid AS again FROM fresh
     UNION ALL
     SELECT known.*, o.owed_to, o.again
@@ -117,6 +124,8 @@ WITH fresh AS (
                 AS only_announced
       FROM happened h
 ), concerned AS (
+    -- Once for each event and each generation that subscribed: the key of its task, the key under
+    -- which a waiting task takes it in (absorbs), and the input that the task is given.
     SELECT DISTINCT ON (s.generation_id, due.id) due.id AS event_id, s.generation_id, j.id AS job_id,
            j.org_id, greatest(j.priority, due.priority) AS priority, j.runtime,
            due.dataset_version || ':' || due.identity || coalesce('@' || due.again, '') AS dedupe_key,
@@ -165,6 +174,7 @@ WITH fresh AS (
                   WHERE t.generation_id = c.generation_id AND t.dedupe_key = c.dedupe_key) AS old_id
       FROM concerned c
 ), created AS (
+    -- A task for each event, of those that nothing takes in.
     INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, inputs,
                        pending_backpressure)
     SELECT org_id, job_id, generation_id, dedupe_key, runtime, priority, jsonb_build_array(input),
@@ -173,15 +183,18 @@ WITH fresh AS (
         ON CONFLICT (generation_id, dedupe_key) DO NOTHING
     RETURNING id, job_id, generation_id, dedupe_key, runtime, pending_backpressure
 ), numbered AS (
+    -- The others, cut into pieces of as many inputs as a task may have.
     -- The last piece stays open; those before it are full.
     SELECT w.*, (row_number() OVER latest - 1) / :max_inputs AS piece
       FROM woken w WHERE absorbs IS NOT NULL AND old_id IS NULL
     WINDOW latest AS (PARTITION BY generation_id, absorbs ORDER BY event_id DESC)
 ), pieces AS MATERIALIZED (
+    -- A piece has the key of its first event.
     SELECT n.*, first_value(dedupe_key) OVER (
                PARTITION BY generation_id, absorbs, piece ORDER BY event_id) AS piece_key
       FROM numbered n
 ), opened AS (
+    -- A task for each piece; the last one joins the task that waits already, if there is one.
     INSERT INTO tasks (org_id, job_id, generation_id, dedupe_key, runtime, priority, absorbs, inputs,
                        pending_backpressure)
     SELECT org_id, job_id, generation_id, piece_key, runtime, min(priority),
@@ -205,6 +218,7 @@ WITH fresh AS (
     RETURNING id, job_id, generation_id, runtime, pending_backpressure, absorbs, dedupe_key,
               xmax = 0 AS new
 ), given AS (
+    -- Which task each event went to: a new one, one of old, the open one, or a full piece.
     SELECT w.event_id, w.generation_id, w.invalidation_id, c.id AS task_id
       FROM woken w JOIN created c ON c.generation_id = w.generation_id
                                  AND c.dedupe_key = w.dedupe_key
@@ -220,14 +234,18 @@ WITH fresh AS (
                                  AND o.dedupe_key = p.piece_key
      WHERE p.piece > 0 AND p.absorbs = '*' AND o.absorbs IS NULL
 ), memo AS (
+    -- Kept, so that routing again gives nothing twice.
     INSERT INTO task_inputs (event_id, generation_id, task_id)
     SELECT event_id, generation_id, task_id FROM given ORDER BY event_id
 ), scoped AS (
+    -- An invalidation ends once its tasks have.
     INSERT INTO invalidation_tasks (invalidation_id, task_id)
     SELECT DISTINCT invalidation_id, task_id FROM given
      WHERE invalidation_id IS NOT NULL AND task_id IS NOT NULL
         ON CONFLICT DO NOTHING
 ), ready AS (
+    -- New tasks that may start; of a job with a limit no more than that: the others are claimed as
+    -- these end.
     SELECT t.id, t.runtime, j.max_concurrency,
            row_number() OVER (PARTITION BY t.job_id ORDER BY t.id) AS n
       FROM (SELECT id, job_id, runtime FROM created WHERE NOT pending_backpressure

@@ -1,9 +1,15 @@
 -- name: claim_tasks
 -- Queued -> Running, for one worker per task that is asked for. Runs of sources have slots of their own
--- and are asked for apart. Organisations take turns, the one with the least running first; within an organisation the higher priority goes first, within a
--- priority the jobs take turns, within a job the oldest. A job at its limit or on hold gives nothing.
+-- and are asked for apart. Organisations take turns, the one with the least running first; within an
+-- organisation the higher priority goes first, within a priority the jobs take turns, within a job
+-- the oldest. A job at its limit or on hold gives nothing.
 -- Only what is ready and what runs is read: neither history nor the length of a queue matters.
+--
+-- Its steps: which jobs have something ready (waiting), what each of them may start (running, shares,
+-- free), the first tasks of each (candidates), whose turn it is (ordered, chosen), and the claim
+-- itself (claimed, started).
 WITH RECURSIVE waiting AS (
+    -- Each job and priority with something ready: from one to the next by the index.
     (SELECT job_id, priority FROM tasks
       WHERE status = 'Queued' AND NOT pending_backpressure AND runtime = :runtime
       ORDER BY job_id, priority LIMIT 1)
@@ -16,11 +22,13 @@ WITH RECURSIVE waiting AS (
 ), running AS MATERIALIZED (
     SELECT job_id, count(*) AS tasks FROM tasks WHERE status = 'Running' GROUP BY job_id
 ), shares AS MATERIALIZED (
+    -- What each organisation runs now.
     SELECT j.org_id, sum(r.tasks) AS tasks
       FROM running r JOIN jobs j ON j.id = r.job_id
      WHERE (j.activation = 'source') = coalesce(:sources::boolean, j.activation = 'source')
      GROUP BY j.org_id
 ), free AS MATERIALIZED (
+    -- Jobs that are not held, with the room that their limits leave.
     SELECT j.id, j.org_id, w.priority, coalesce(r.tasks, 0) AS running,
            least(cardinality(:worker_ids::text[]), j.max_concurrency - coalesce(r.tasks, 0)) AS room,
            -- Where many jobs wait, a few tasks of each are looked at: they take turns anyway.
@@ -33,6 +41,7 @@ WITH RECURSIVE waiting AS (
                         WHERE h.org_id = j.org_id AND h.dag_name = j.dag_name
                           AND h.job_name = j.name AND h.from_rank <= w.priority)
 ), candidates AS (
+    -- The oldest tasks of each, or those that were asked for by id.
     SELECT f.org_id, f.running, f.room, t.id, t.priority, t.queued_at,
            row_number() OVER (PARTITION BY f.id ORDER BY t.priority, t.queued_at, t.id) AS turn
       FROM free f CROSS JOIN LATERAL (
@@ -45,22 +54,26 @@ WITH RECURSIVE waiting AS (
             WHERE id = ANY(:task_ids::uuid[]) AND job_id = f.id
               AND status = 'Queued' AND NOT pending_backpressure AND priority = f.priority) t
 ), ordered AS (
+    -- The turn of each among the tasks of its organisation, after what that runs already.
     SELECT c.id, c.priority, c.queued_at,
            coalesce(s.tasks, 0) + row_number() OVER (
                PARTITION BY c.org_id ORDER BY c.priority, c.running + c.turn, c.queued_at) AS org_turn
       FROM candidates c LEFT JOIN shares s ON s.org_id = c.org_id
      WHERE c.turn <= c.room
 ), chosen AS MATERIALIZED (
+    -- As many as there are workers.
     SELECT array_agg(id ORDER BY org_turn, priority, queued_at, id) AS ids
       FROM (SELECT * FROM ordered ORDER BY org_turn, priority, queued_at, id
              LIMIT cardinality(:worker_ids::text[])) best
 ), claimed AS (
+    -- Queued -> Running with a new attempt and a new lease; another claim may have been first.
     UPDATE tasks t
        SET status = 'Running', attempt = t.attempt + 1, lease_token = gen_random_uuid(),
            lease_expires_at = clock_timestamp() + make_interval(secs => j.heartbeat_timeout_seconds),
            reaped_at = NULL, next_retry_at = NULL, progress = NULL, error_code = NULL,
            error_message = NULL, absorbs = NULL, drain_requested_at = NULL,
-           started_at = clock_timestamp(), worker_id = (:worker_ids::text[])[array_position((SELECT ids FROM chosen), t.id)],
+           started_at = clock_timestamp(),
+           worker_id = (:worker_ids::text[])[array_position((SELECT ids FROM chosen), t.id)],
            -- How far each input is: whatever this attempt reads, it reads that and all before it.
            inputs = CASE jsonb_array_length(t.inputs)
                WHEN 0 THEN t.inputs
@@ -99,14 +112,15 @@ WITH RECURSIVE waiting AS (
        AND t.pending_backpressure::integer = 0 AND j.id = t.job_id
     RETURNING t.id, t.org_id, t.job_id, t.generation_id, t.runtime, t.attempt, t.inputs, t.outputs,
               j.operator, j.dag_name, j.name AS job_name, j.config, j.timeout_seconds,
-              j.heartbeat_timeout_seconds, j.definition->'checks' AS checks, t.lease_token, t.lease_expires_at, t.worker_id,
-              t.queued_at, t.started_at, t.knows,
+              j.heartbeat_timeout_seconds, j.definition->'checks' AS checks, t.lease_token,
+              t.lease_expires_at, t.worker_id, t.queued_at, t.started_at, t.knows,
               CASE WHEN j.definition->>'update_strategy' = 'append'
                    THEN j.definition->'unique_key' END AS append,
               j.execution_strategy IS NOT DISTINCT FROM 'Bulk'
                   OR j.pressure_mode IS NOT DISTINCT FROM 'coalesce' AS takes_several,
               (SELECT g.redone FROM generations g WHERE g.id = t.generation_id) AS redone
 ), started AS (
+    -- Every attempt has a row of its own, whatever becomes of it.
     INSERT INTO task_attempts (task_id, attempt, lease_token, worker_id)
     SELECT id, attempt, lease_token, worker_id FROM claimed
 )
