@@ -13,10 +13,10 @@ from trace_platform.drivers.secret_schemes import SCHEMES
 Schema = dict[str, Any]
 
 INTRODUCTION = """\
-Every endpoint of the three services that answer over HTTP, from what each says of itself at
-`/openapi.json`. They speak HTTPS with certificates of the instance's own CA; `trace status`
-says at which ports. Requests and answers are JSON unless something else is said. A field of a
-request that is not listed here is an error.
+Every endpoint of the services that answer over HTTP, from what each says of itself at
+`/openapi.json`. They speak HTTPS with certificates of the instance's own CA, the gateway as its
+settings say; `trace status` says at which ports. Requests and answers are JSON unless something
+else is said. A field of a request that is not listed here is an error.
 
 An error is `application/problem+json`, a [ProblemDetails](#problemdetails), with one of the
 statuses that stand at each endpoint; [Errors](../errors.md) lists the codes."""

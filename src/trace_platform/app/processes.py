@@ -231,6 +231,38 @@ def _scheduler(home: Home, settings: Settings, instance: Instance) -> None:
         dispatcher.close()
 
 
+def _gateway(home: Home, settings: Settings, instance: Instance) -> None:
+    import uvloop
+
+    from trace_platform.app.instance.login_sessions import LoginSessions
+    from trace_platform.app.instance.query_users import QueryUsers
+    from trace_platform.drivers.https import Listen
+    from trace_platform.gateway.serve import CONSOLE, Allowance, Behind, serve
+
+    asked = settings.gateway
+    uvloop.run(
+        serve(
+            listen=Listen(asked.host, instance.port("gateway"), asked.certificate, asked.key),
+            names=["localhost", "127.0.0.1", "[::1]", *asked.hosts],
+            behind=Behind(
+                urls={name: instance.url(name) for name in ("dispatcher", "query", "rpc")},
+                ca=home.tls / "ca.pem",
+                owner_token=home.secret("user_token"),
+                service_token=home.secret("service_token"),
+            ),
+            sessions=LoginSessions(home, asked.session_hours * 3600),
+            find_user=QueryUsers(home).find,
+            on_ready=_ready(home, "gateway"),
+            console=asked.console or CONSOLE,
+            allowance=Allowance(
+                requests_per_second=asked.requests_per_second,
+                burst=4 * asked.requests_per_second,
+                query_s=settings.query.timeout_seconds + 30,
+            ),
+        )
+    )
+
+
 # All that an instance has besides Postgres. What they import is imported when they run: whoever
 # supervises them reads the names alone.
 PROCESSES = {
@@ -239,6 +271,8 @@ PROCESSES = {
     "worker": _worker,
     "query": _query,
     "scheduler": _scheduler,
+    # The last to start is the first to stop: who asks from outside is told so while the others run.
+    "gateway": _gateway,
 }
 NAMES = tuple(PROCESSES)
 # The dispatcher by operators that it runs itself.

@@ -86,6 +86,7 @@ COMMANDS = (
     Command("query", "query", "query", "Query published datasets with SQL."),
     Command("sql", "sql", "sql", "Query at a prompt, with completion and history."),
     Command("users", "users", "users", "Let others query, each with a token of their own."),
+    Command("login_link", "login_link", "login-link", "Print a link that opens the console."),
     Command("devchain", "devchain", "devchain", "Serve a development chain."),
     Command("serve", "serve", "serve", "Run one process in the foreground."),
     Command("migrate", "migrate", "migrate", "Prepare roles and databases only."),

@@ -127,8 +127,11 @@ def _look_for_spark(settings: Settings, env: Mapping[str, str], console: Console
 
 
 def _show_ready(console: Console, home: Home, instance: Instance, settings: Settings) -> None:
+    from trace_platform.app.instance.login_link import make_login_link
+
     lines = [f"\nTrace is ready in {home.root}"]
     lines += [f"  {name:<10} {instance.url(name)}" for name in ("dispatcher", "query")]
     lines += [f"  {'spark':<10} {settings.spark.master}"]
+    lines += [f"  {'console':<10} {make_login_link(home)}"]
     # A path is not broken at the edge, nor a [part] of it taken for markup.
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

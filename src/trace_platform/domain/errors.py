@@ -31,6 +31,7 @@ TraceError
 │   ├── PastForgotten            a moment whose files gave way and were deleted
 │   └── PartitionOverlap         a partition that crosses the border of a committed one
 ├── TooManyQueries               as many as may run or wait do so; trying again helps
+├── TooManyRequests              one caller asks more than the gateway passes on
 ├── QueryCanceled                somebody stopped it
 ├── TaskCanceled                 the attempt was told to stop
 ├── TaskTimedOut                 the attempt ran longer than its job allows
@@ -228,6 +229,13 @@ class TooManyQueries(TraceError):
     """`retry_after_s` among its facts says when."""
 
     code = "too_many_queries"
+    retryable = True
+
+
+class TooManyRequests(TraceError):
+    """`retry_after_s` among its facts says when."""
+
+    code = "too_many_requests"
     retryable = True
 
 

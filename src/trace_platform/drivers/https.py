@@ -1,4 +1,4 @@
-"""Serving an ASGI app over TLS until the process is told to stop."""
+"""Serving an ASGI app, over TLS where there is a certificate, until the process is told to stop."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ MAX_CONTAINERS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Listen:
+    """Without a certificate: plain HTTP."""
+
     host: str
     port: int
-    certificate: Path
-    key: Path
+    certificate: Path | None = None
+    key: Path | None = None
 
 
 async def serve_https(
@@ -40,17 +42,28 @@ async def serve_https(
     on_stop: Callable[[], None] = lambda: None,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> None:
+    """The same, with the bodies of all requests bounded."""
+    await serve_app(BodyLimit(app, max_body_bytes), listen, on_ready, on_stop)
+
+
+async def serve_app(
+    app: ASGIApp,
+    listen: Listen,
+    on_ready: Callable[[], None],
+    on_stop: Callable[[], None] = lambda: None,
+) -> None:
     """Serve until SIGTERM or SIGINT. `on_ready` is called once requests are answered, `on_stop`
     when no more are taken and those under way have a few seconds left."""
     listener = _bind(listen)
     config = uvicorn.Config(
-        BodyLimit(app, max_body_bytes),
+        app,
         http=BoundedRequest,
         ws="none",
         ssl_certfile=listen.certificate,
         ssl_keyfile=listen.key,
         log_config=None,
         access_log=False,
+        server_header=False,
         timeout_graceful_shutdown=_STOP_S,
     )
     server = _Server(config, on_ready, on_stop)

@@ -22,6 +22,7 @@ _STATUS: dict[type[TraceError], int] = {
     errors.Conflict: 409,
     errors.QueryCanceled: 409,
     errors.TooManyQueries: 429,
+    errors.TooManyRequests: 429,
 }
 
 

@@ -13,6 +13,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import (
@@ -41,7 +42,9 @@ from trace_platform.operators.spark.check_conf import check_conf
 from trace_platform.operators.spark.master import check_master
 
 # The processes that listen.
-WITH_PORT = ("postgres", "dispatcher", "query", "rpc", "devchain")
+WITH_PORT = ("postgres", "dispatcher", "query", "rpc", "devchain", "gateway")
+# Where nobody but this machine's own users listens in.
+LOOPBACK = ("127.0.0.1", "::1")
 POOL_NAMES = "TRACE_POOL_NAMES"
 T = TypeVar("T")
 # Of a setting: the section and the name.
@@ -52,6 +55,7 @@ Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 _QUEUE = "a queue is at most 80 letters, digits, '_', '.' and '-'"
 _URL = "the address of a function starts with http:// or https://"
 _NODE_URL = "the URL of a node starts with http:// or https://"
+_HOST = "a host is a name in lower-case letters, digits, '.' and '-', without scheme and port"
 _POOL = "a name is at most 60 letters, digits, '_', '.' and '-'"
 
 
@@ -155,6 +159,32 @@ class QuerySettings(_Section):
     hot_mb: int = Field(default=512, ge=16, le=1 << 18)
 
 
+class GatewaySettings(_Section):
+    # Where it listens. Anywhere but on this machine's loopback it needs a certificate.
+    host: str = Field(default="127.0.0.1", min_length=1, max_length=255)
+    # PEM files; without them plain HTTP.
+    certificate: Path | None = None
+    key: Path | None = None
+    # Names by which it is called, besides those of this machine: each as in the address.
+    hosts: tuple[Annotated[str, _like(r"[a-z0-9.-]{1,253}", _HOST)], ...] = ()
+    session_hours: float = Field(default=12.0, gt=0, le=24 * 30)
+    # Of one caller.
+    requests_per_second: float = Field(default=100.0, ge=1, le=100_000)
+    # Another build of the console than the one that is installed.
+    console: Path | None = None
+
+    @model_validator(mode="after")
+    def _says_nothing_in_the_open(self) -> GatewaySettings:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key come together")
+        if self.certificate is None and self.host not in LOOPBACK:
+            raise ValueError(
+                f"host {self.host} is open to others, and needs certificate and key;"
+                f" without them it is one of {', '.join(LOOPBACK)}"
+            )
+        return self
+
+
 class RuntimeSettings(_Section):
     """What `[runtimes.NAME]` says; the rest is as in `starting_point`."""
 
@@ -231,6 +261,7 @@ class Settings(_Section):
     worker: WorkerSettings = WorkerSettings()
     operators: OperatorSettings = OperatorSettings()
     query: QuerySettings = QuerySettings()
+    gateway: GatewaySettings = GatewaySettings()
     logs: LogSettings = LogSettings()
     spark: SparkSettings = SparkSettings()
     rpc_pools: dict[PoolName, RpcPoolSettings] = Field(default={}, repr=False)

@@ -1,0 +1,1 @@
+"""The one public door of an instance: console files, the user API, live events."""
