@@ -16,6 +16,7 @@ from trace_platform.app.api_client import control_client
 from trace_platform.app.api_client.query_client import run_query
 from trace_platform.app.demo import POOL, Demo, devchain_process, embedded_demo, node_demo, remember
 from trace_platform.app.instance.home import Home
+from trace_platform.app.instance.login_link import make_login_link
 from trace_platform.app.instance.open_instance import Instance, open_instance
 from trace_platform.app.instance.settings import Settings, load_settings
 from trace_platform.app.supervise.lite_stack import running
@@ -144,6 +145,9 @@ def _summary(console: Console, home: Home, plan: Demo, seconds: float, *, stays:
         f"  trace status{option}",
         f"  trace logs{option} worker",
     ]
+    if stays:
+        lines += ["", f"The console, for one login within 15 minutes: {make_login_link(home)}"]
+        lines += [f"Another link: trace login-link{option}"]
     for line in lines:
         # Long paths go on past the edge: a command that is broken in two cannot be copied.
         console.print(line, markup=False, soft_wrap=True)

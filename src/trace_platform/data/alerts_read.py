@@ -33,6 +33,12 @@ async def counts(tx: Tx) -> list[Row]:
     return rows
 
 
+async def position(tx: Tx) -> str:
+    """Another text once something has changed."""
+    found: str = await _sql.position(tx)
+    return found
+
+
 async def acknowledge(tx: Tx, alert_ids: Sequence[UUID], by: str, note: str | None) -> set[UUID]:
     """Those that nobody had acknowledged before."""
     rows = await _sql.acknowledge(tx, alert_ids=list(alert_ids), by=by, note=note)

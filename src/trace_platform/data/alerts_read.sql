@@ -46,3 +46,8 @@ UPDATE alert_events SET ended_at = clock_timestamp()
 
 -- name: forget_alerts$
 SELECT forget_alerts(:keep_days::float8, :limit::integer);
+
+-- name: position$
+-- Another text once there is an alert more, or somebody has seen one, or one has ended.
+SELECT concat_ws(' ', count(*), max(created_at), max(acknowledged_at), max(ended_at))
+  FROM alert_events;

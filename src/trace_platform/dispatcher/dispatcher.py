@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -51,6 +52,8 @@ class Dispatcher:
     retention: Retention = field(default_factory=Retention)
     # Whether jobs may name code that lies beside their DAG file.
     beside_dags: bool = True
+    # Set when no more requests are taken: answers that have no end, end.
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def completing(self) -> Completing:

@@ -67,7 +67,7 @@ async def serve(
     app = create_app(dispatcher)
     try:
         async with running_loops(dispatcher, queue, invoker, tuning):
-            await serve_https(app, listen, on_ready)
+            await serve_https(app, listen, on_ready, dispatcher.stopping.set)
     finally:
         await invoker.close()
         await data.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Response
+from fastapi.responses import StreamingResponse
 
 from trace_platform.dispatcher.api.parameters import DatasetName, Limit
 from trace_platform.dispatcher.api.routes import Routes
@@ -19,6 +20,7 @@ from trace_platform.dispatcher.datasets.resolve_datasets import resolve_datasets
 from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.dispatcher.health import metrics
 from trace_platform.dispatcher.health.check_health import refuse_stuck
+from trace_platform.dispatcher.health.follow_changes import follow_changes
 from trace_platform.drivers.openapi import documented_figures
 from trace_platform.wire import query
 from trace_platform.wire.control import Alive
@@ -44,6 +46,21 @@ def install(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     async def claim_keys(body: KeyClaimRequest) -> KeyClaimResponse:
         """Claims by name, renews, or with a lease of 0 gives back."""
         return await claim_rpc_keys(dispatcher.state, body)
+
+    # Not among the others of its description: it has no end.
+    @app.get(
+        "/internal/changes",
+        summary="What changes, a line at a time",
+        include_in_schema=False,
+        response_class=StreamingResponse,
+        **route("services", "service"),
+    )
+    async def follow() -> StreamingResponse:
+        found = follow_changes(
+            dispatcher.state, dispatcher.data, dispatcher.org_id, dispatcher.stopping
+        )
+        lines = (each.model_dump_json().encode() + b"\n" async for each in found)
+        return StreamingResponse(lines, media_type="application/x-ndjson")
 
     @app.get("/healthz", summary="Whether it answers", **route("services", None))
     async def healthz() -> Alive:
