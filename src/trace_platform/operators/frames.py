@@ -26,6 +26,7 @@ from trace_platform.operators.io import parquet_input, parquet_output
 from trace_platform.operators.io.edge_filter import matches
 from trace_platform.operators.io.file_failures import named_files
 from trace_platform.operators.io.hot_input import HotInputs, Parts
+from trace_platform.operators.io.parquet_columns import merge_of
 from trace_platform.operators.io.parquet_input import Footer
 from trace_platform.operators.staging import seal_output
 from trace_platform.wire.manifest import MANIFEST_NAME, Manifest
@@ -151,6 +152,11 @@ class Frames:
                 hint="its events announce ranges, not rows: read a job that writes data",
             )
         spark, store = self._task.spark(), self._task.store
+        if scope.ranges(given) and any(map(merge_of, found[0].schema)):
+            raise InvalidConfig(
+                f"{origin} has results that add up over all blocks, and the task reads a range",
+                hint="read it with a sql_transform of mode: full",
+            )
         return parquet_input.rows(found, scope.ranges(given), spark, store, origin)
 
     def _hot_and_cold(

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.drivers.object_store import ObjectStore
+from trace_platform.operators.io.parquet_columns import merge_of
 from trace_platform.operators.io.parquet_file import WrittenFile
 from trace_platform.wire.manifest import (
     MANIFEST_NAME,
@@ -57,7 +58,12 @@ def seal_output(
 
 def manifest_columns(schema: pa.Schema) -> list[ManifestColumn]:
     return [
-        ManifestColumn(name=field.name, type=str(field.type), nullable=field.nullable)
+        ManifestColumn(
+            name=field.name,
+            type=str(field.type),
+            nullable=field.nullable,
+            merge=merge_of(field),
+        )
         for field in schema
     ]
 

@@ -46,6 +46,9 @@ class SparkProgram:
     # By the job's outputs: the step whose rows they are. One that is not named has the rows of the
     # step of its own name, or, where it is the only output, of the last.
     outputs: dict[str, str] = field(default_factory=dict)
+    # Of a fold: the columns that it needs of a step whose rows are an output, each with the place
+    # in `fold` that names it. What becomes of them are other columns.
+    folded: tuple[tuple[str, str], ...] = ()
 
     def step_of(self, output: str, outputs: int) -> str | None:
         """None: it has none."""

@@ -10,7 +10,7 @@ import builtins
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -35,6 +35,12 @@ class ManifestFile(BaseModel):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the file, in hex.")
 
 
+# How the partial results of one key become one: a fold's files hold a row per key and range.
+Merge = Literal[
+    "sum", "sum_exact", "count", "min", "max", "avg", "avg_exact", "first", "last", "count_distinct"
+]
+
+
 class ManifestColumn(BaseModel):
     """A column of every file: its type as Arrow names it."""
 
@@ -45,6 +51,11 @@ class ManifestColumn(BaseModel):
         min_length=1, max_length=100_000, description="Type of the column, as Arrow names it."
     )
     nullable: bool = Field(description="Whether the column may hold nulls.")
+    merge: Merge | None = Field(
+        default=None,
+        description="Of a fold: how readers make one value of the partial ones of a key, which "
+        "is what the columns without `merge` are. Null where rows are read as they are.",
+    )
 
 
 class Manifest(BaseModel):

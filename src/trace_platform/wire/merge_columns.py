@@ -45,11 +45,11 @@ def merge_columns(
 def _of_both(before: ManifestColumn, column: ManifestColumn) -> ManifestColumn:
     nullable = before.nullable or column.nullable
     if before.type == column.type:
-        return ManifestColumn(name=column.name, type=column.type, nullable=nullable)
+        return column.model_copy(update={"nullable": nullable})
     plain = without_inner_names(column.type)
     same = plain == without_inner_names(before.type)
     kind = plain if same else stored_name(column.type)
-    return ManifestColumn(name=column.name, type=kind, nullable=nullable)
+    return column.model_copy(update={"type": kind, "nullable": nullable})
 
 
 def _changed(before: ManifestColumn, column: ManifestColumn) -> IncompatibleSchema:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from trace_platform.wire.dataset import DatasetDetail, DatasetState, Lineage, Partitions
 from trace_platform.wire.dataset import DatasetVersion as Generation
 from trace_platform.wire.fields import DatasetUuid, DatasetVersionId, RowCount
+from trace_platform.wire.manifest import Merge
 
 MAX_ROWS = 1_000_000
 DEFAULT_ROWS = 1_000
@@ -228,6 +229,11 @@ class ResolvedDataset(_Payload):
         "`files` hold older ones.",
     )
     mixed: bool = Field(default=False, description="Whether the files differ in their columns.")
+    merges: dict[str, Merge] = Field(
+        default={},
+        description="Of a fold, whose files hold partial results: by column how those of one key, "
+        "which is what the other columns are, become one.",
+    )
     pii: list[str] = Field(default=[], description="Names of the columns that hold personal data.")
     pii_missing: list[str] = Field(
         default=[],

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from trace_platform.wire.column_type import without_inner_names
-from trace_platform.wire.manifest import ManifestColumn
+from trace_platform.wire.manifest import ManifestColumn, Merge
 from trace_platform.wire.query import QueryColumn
-
-if TYPE_CHECKING:
-    pass
 
 _NAMES = {
     "bool": "BOOLEAN",
@@ -57,10 +53,30 @@ _DEPTH = {"<": 1, "(": 1, "[": 1, ">": -1, ")": -1, "]": -1}
 
 def query_columns(columns: Sequence[ManifestColumn]) -> list[QueryColumn] | None:
     """None when nobody said them, or one is of a type that has no plain name."""
-    named = [(column.name, _name(without_inner_names(column.type))) for column in columns]
+    named = [(column.name, _merged_name(column)) for column in columns]
     if not named or any(kind is None for _, kind in named):
         return None
     return [QueryColumn(name=name, type=kind) for name, kind in named if kind is not None]
+
+
+def merges_of(columns: Sequence[ManifestColumn]) -> dict[str, Merge]:
+    """Of a fold: by column how its partial results are merged."""
+    return {column.name: column.merge for column in columns if column.merge is not None}
+
+
+def _merged_name(column: ManifestColumn) -> str | None:
+    """Of a fold the type of the result."""
+    stored = without_inner_names(column.type)
+    match column.merge:
+        case "avg" | "avg_exact":
+            return "DOUBLE"
+        case "count_distinct":
+            return "BIGINT"
+        case "first" | "last":
+            struct = _NESTED.fullmatch(stored)
+            fields = None if struct is None else _fields(struct[2])
+            return fields[-1][1] if fields else None
+    return _name(stored)
 
 
 def _name(arrow: str) -> str | None:

@@ -20,7 +20,7 @@ from trace_platform.dag.model.edge import input_names
 from trace_platform.dag.model.order_jobs import order_jobs
 from trace_platform.dag.model.source import WebhookSource
 from trace_platform.dag.read.dag_yaml import Path
-from trace_platform.domain.alike import meant
+from trace_platform.domain.alike import instead, meant
 from trace_platform.operators.accepts import ANY, Updates, several
 from trace_platform.operators.facts import Judged
 from trace_platform.operators.statement import SparkProgram, Statement, Word
@@ -34,6 +34,8 @@ from trace_platform.wire.query_columns import query_columns
 # An output of the DAG.
 Output = tuple[str, int]
 _UNKNOWN = Readable()
+# Of columns that a problem names.
+_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +126,11 @@ class _Check:
             if name is None:
                 said = f"no step makes the rows of output '{output}': give a step that name, or say"
                 yield SqlProblem(path, f"{said} outputs: {{ {output}: STEP }}")
-            elif columns.get(name) is not None:
-                self._outputs[job.name, index] = Readable(columns=columns[name])
+            elif (there := columns.get(name)) is not None:
+                if program.folded:
+                    yield from _fold_problems(program, path, [column.name for column in there])
+                else:
+                    self._outputs[job.name, index] = Readable(columns=there)
         for output in program.outputs.keys() - set(job.outputs):
             cure = meant(output, job.outputs) or f"it has {', '.join(job.outputs)}"
             yield SqlProblem(
@@ -219,6 +224,14 @@ class _Check:
                     said = f"{word.text} is there when {several(word.updates)} wake the job"
                     yield SqlProblem(path, f"{said}, and {emits}", _place(statement.sql, word))
                     break
+
+
+def _fold_problems(program: SparkProgram, path: Path, there: list[str]) -> Iterator[SqlProblem]:
+    for column, where in program.folded:
+        if column not in there:
+            said = f"the statement has no column '{column}'"
+            cure = instead(column, there, _SHOWN, "it has")
+            yield SqlProblem((*path, "fold", where), f"{said}; {cure}")
 
 
 def _statements(judged: Judged | None) -> tuple[Statement, ...]:

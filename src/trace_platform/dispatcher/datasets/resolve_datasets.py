@@ -29,7 +29,7 @@ from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.state import datasets, overview, query_datasets, superseded
 from trace_platform.wire.manifest import ManifestColumn, schema_hash
 from trace_platform.wire.query import DatasetRef, ResolvedDataset, ResolveRequest, ResolveResponse
-from trace_platform.wire.query_columns import query_columns
+from trace_platform.wire.query_columns import merges_of, query_columns
 
 # Of names that an error says may be meant.
 _ALIKE = 3
@@ -257,6 +257,7 @@ def _resolved(ref: DatasetRef, found: _Found, row: Row, held: Row) -> ResolvedDa
         row_count=row["table_rows"] or 0 if row["is_table"] else held["row_count"],
         table=row["is_table"],
         mixed=held["mixed"] or _is_narrower(held, said),
+        merges=merges_of(said),
         pii=row["pii"],
         pii_missing=_missing(row, said),
         not_personal=_not_personal(row),

@@ -3,16 +3,18 @@ a frame becomes a file that every other reader understands in the same way."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as arrow
 
 from trace_platform.domain.errors import InvalidQuery, UnsupportedType, note_of
+from trace_platform.wire.manifest import Merge
 from trace_platform.wire.parquet_writer import MOST_DIGITS, leaves
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 _CAST_THERE = "cast it in the job that writes it: times of day to text, moments to microseconds"
 _NOT_UTF8 = "keep it as binary, or see Spark's make_valid_utf8 and try_validate_utf8"
+# Of a column of a fold, in Spark's metadata and in Arrow's: how it is merged.
+MERGE = "trace.merge"
+_OF_SPARK = b"org.apache.spark.sql.parquet.row.metadata"
 _TEXTS = ("string", "char", "varchar")
 _FLOATS = ("float", "double")
 # By Spark's names of them. Of all others there is none that all readers know.
@@ -42,9 +47,34 @@ def columns_of(file: pq.ParquetFile) -> pa.Schema:
     """As Spark reads them. It once wrote moments as INT96, which Arrow takes for nanoseconds."""
     physical = [file.schema.column(n).physical_type for n in range(len(file.schema))]
     if "INT96" not in physical:
-        return file.schema_arrow
+        return with_merges(file)
     each = iter(physical)
     return pa.schema([_field_with_moments(field, each) for field in file.schema_arrow])
+
+
+def with_merges(file: pq.ParquetFile) -> pa.Schema:
+    """The columns of a file, those of a fold with how they are merged: Spark keeps that of what it
+    writes beside its own names of the types."""
+    schema = file.schema_arrow.remove_metadata()
+    said = (file.metadata.metadata or {}).get(_OF_SPARK)
+    if said is None or MERGE.encode() not in said:
+        return schema
+    merges = {
+        field["name"]: field["metadata"][MERGE]
+        for field in json.loads(said)["fields"]
+        if MERGE in field["metadata"]
+    }
+    return pa.schema(
+        [
+            field.with_metadata({MERGE: merges[field.name]}) if field.name in merges else field
+            for field in schema
+        ]
+    )
+
+
+def merge_of(field: pa.Field) -> Merge | None:
+    said = (field.metadata or {}).get(MERGE.encode())
+    return None if said is None else cast(Merge, said.decode())
 
 
 def check_readable(schema: pa.Schema, origin: str) -> None:

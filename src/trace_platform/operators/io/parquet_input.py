@@ -23,7 +23,8 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import CorruptFile, IncompatibleSchema, MissingFile
 from trace_platform.domain.file_ranges import merge, touches
 from trace_platform.drivers.object_store import ObjectStore
-from trace_platform.operators.io.parquet_columns import check_readable, columns_of
+from trace_platform.operators.io import partials
+from trace_platform.operators.io.parquet_columns import check_readable, columns_of, merge_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -98,7 +99,21 @@ def rows(
     origin: str,
 ) -> DataFrame:
     """The rows of the files, of which there is at least one; with ranges only those of these
-    blocks, where rows have a block at all."""
+    blocks, where rows have a block at all. Of a fold the results of all that is in the files."""
+    schema = merged_schema(found, origin)
+    frame = as_stored(found, ranges, spark, store, origin)
+    merges = {field.name: merge for field in schema if (merge := merge_of(field))}
+    return partials.results(frame, merges) if merges else frame
+
+
+def as_stored(
+    found: Sequence[Footer],
+    ranges: Sequence[BlockRange],
+    spark: SparkSession,
+    store: ObjectStore,
+    origin: str,
+) -> DataFrame:
+    """The same, of a fold its partial results."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = merged_schema(found, origin)

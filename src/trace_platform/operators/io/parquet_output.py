@@ -23,6 +23,7 @@ from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.operators.io.parquet_columns import (
     check_writable,
     float_columns,
+    with_merges,
     with_valid_text,
 )
 from trace_platform.operators.io.parquet_file import WrittenFile, sync
@@ -188,7 +189,7 @@ def _fact(uri: str, store: ObjectStore) -> _Fact:
                 digest.update(chunk)
                 size += len(chunk)
         with pq.ParquetFile(path, filesystem=filesystem) as file:
-            rows, schema = file.metadata.num_rows, file.schema_arrow.remove_metadata()
+            rows, schema = file.metadata.num_rows, with_merges(file)
         if synced is not None:
             synced.result()
     return _Fact(uri, WrittenFile(uri.rpartition("/")[2], rows, size, digest.hexdigest()), schema)

@@ -13,8 +13,9 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from trace_platform.operators.accepts import ANYTHING, PARTITION, RANGE, RANGES, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig
+from trace_platform.operators.transform.fold import Fold
 
-Mode = Literal["map", "window", "full"]
+Mode = Literal["map", "window", "fold", "full"]
 
 # Of `full`: the one partition that holds everything.
 WHOLE = "all"
@@ -55,25 +56,33 @@ class Window(LookAround):
 class TransformConfig(OperatorConfig):
     mode: Mode = Field(
         description="map: row by row, for the range that woke it; window: whole buckets of blocks;"
-        " full: all of the inputs."
+        " fold: what adds up since the first block; full: all of the inputs."
     )
     window: Window | None = Field(default=None, description="With mode: window.")
+    fold: Fold | None = Field(default=None, description="With mode: fold.")
 
     @model_validator(mode="after")
-    def _window_of_windows(self) -> TransformConfig:
-        if (self.mode == "window") != (self.window is not None):
-            raise ValueError(
-                "mode: window needs window: { every_blocks: N }"
-                if self.window is None
-                else f"window belongs to mode: window, and this is mode: {self.mode}"
-            )
+    def _of_its_mode(self) -> TransformConfig:
+        needed = {
+            "window": (self.window, "{ every_blocks: N }"),
+            "fold": (self.fold, "{ by: [holder], values: { balance: sum(amount) } }"),
+        }
+        for mode, (given, example) in needed.items():
+            if (self.mode == mode) != (given is not None):
+                raise ValueError(
+                    f"mode: {mode} needs {mode}: {example}"
+                    if given is None
+                    else f"{mode} belongs to mode: {mode}, and this is mode: {self.mode}"
+                )
         return self
 
     def accepts(self) -> Accepts | None:
         return ANYTHING if self.mode == "full" else RANGES
 
     def emits(self) -> Updates | None:
-        return PARTITION - RANGE if self.mode == "full" else RANGE
+        # A range of a fold is a part of each result, and no rows of its own: only what reads all of
+        # it reads results.
+        return RANGE if self.mode in ("map", "window") else PARTITION - RANGE
 
 
 class _Moves(OperatorConfig):

@@ -14,6 +14,7 @@ from trace_platform.operators import frames, scope
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.operators.frames import Frames
 from trace_platform.operators.io.parquet_input import BLOCK, footers, rows, within
+from trace_platform.operators.transform.fold import folded
 from trace_platform.operators.transform.mode import WHOLE, TransformConfig
 from trace_platform.operators.transform.private_session import private_session
 from trace_platform.wire.task import OutputCommit, TaskInput
@@ -100,6 +101,8 @@ def _written(
     config: TransformConfig,
     blocks: BlockRange | None,
 ) -> OutputCommit:
+    if config.fold is not None:
+        return data.write(output, folded(made, config.fold), blocks, sort_by=config.fold.by)
     rows = _own_blocks(made, config, blocks)
     in_order = config.mode == "map" and _keeps_order(task, rows)
     return data.write(output, rows, blocks or WHOLE, sort_by=() if in_order else None)

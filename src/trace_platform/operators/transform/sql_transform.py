@@ -63,7 +63,8 @@ class Config(TransformConfig):
         if self.sql is not None:
             steps = (SparkStep(("sql",), ONLY, self.sql),)
         blocks = () if self.mode == "full" else (START, END)
-        return SparkProgram(steps, (*self.params, *blocks), dict(self.step_of_output))
+        folded = () if self.fold is None else tuple(self.fold.needed)
+        return SparkProgram(steps, (*self.params, *blocks), dict(self.step_of_output), folded)
 
 
 class SqlTransform:

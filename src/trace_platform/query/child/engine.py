@@ -135,7 +135,7 @@ def _columns(
 
 
 def _columns_of_files(connection: duckdb.DuckDBPyConnection, relation: Relation) -> list[Column]:
-    return _described(connection, views.cold_files(relation))
+    return _described(connection, views.all_rows(relation, None))
 
 
 def _described(connection: duckdb.DuckDBPyConnection, rows: str) -> list[Column]:

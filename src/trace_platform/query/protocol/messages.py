@@ -75,6 +75,8 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
     columns: list[Column] = []
     # Of a table: its columns as they come from Postgres.
     hot_columns: list[Column] = []
+    # Of a fold: by column how the partial results in the files become one.
+    merges: dict[str, str] = {}
     # Only rows that match (wire/where.py).
     where: dict[str, Any] | None = None
     # Columns whose values are not shown.

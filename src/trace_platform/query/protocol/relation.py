@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from trace_platform.query.protocol.merge_partials import merged
 from trace_platform.query.protocol.messages import Relation
 from trace_platform.query.protocol.where_sql import to_condition
 from trace_platform.sql.relations import Column
@@ -54,6 +55,8 @@ def cold_files(relation: Relation) -> str:
 
 
 def _cold(relation: Relation) -> str:
+    if relation.merges:
+        return merged(cold_files(relation), relation.merges)
     below = "" if relation.seam is None else f" WHERE {BLOCK} < {relation.seam:d}"
     return f"SELECT * FROM {cold_files(relation)}{below}"
 

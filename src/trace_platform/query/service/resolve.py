@@ -158,6 +158,13 @@ def _for_task(
             **_place(reference),
         )
     grant, dataset = by_name[reference.name]
+    if dataset.merges and not grant.whole:
+        raise InvalidQuery(
+            f"{reference.name!r} has results that add up over all blocks, and the task reads a"
+            " part of them",
+            hint="read it with a sql_transform of mode: full",
+            **_place(reference),
+        )
     files = None if grant.whole else tuple(grant.files)
     shown = _for_caller(reference, dataset, caller)
     return replace(shown, where=grant.filter or None, granted_files=files)

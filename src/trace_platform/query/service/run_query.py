@@ -98,7 +98,7 @@ async def _brought_in(
 ) -> AsyncIterator[list[Relation]]:
     """The relations as the child reads them; hot rows are there until the block ends."""
     if not any(each.dataset.table for each in relations):
-        yield [_cold(each, sources.store) for each in relations]
+        yield [cold_relation(each, sources.store) for each in relations]
         return
     paths: list[Path] = []
     try:
@@ -183,10 +183,10 @@ def _in_thread(do: Callable[..., T], *given: Any) -> Future[T]:
 
 def _relation(one: Resolved, tables: HotTables, store: ObjectStore) -> Relation:
     if not one.dataset.table:
-        return _cold(one, store)
+        return cold_relation(one, store)
     hot = tables.columns(one.version)
     if not hot:
-        return _cold(one, store)
+        return cold_relation(one, store)
     refuse_gap(one, tables.seam(one.version), tables.origin(one.version))
     cold = _columns(one) if one.files else []
     known = {column.name for column in cold}
@@ -221,7 +221,7 @@ def refuse_gap(one: Resolved, seam: int | None, origin: int | None) -> None:
         )
 
 
-def _cold(one: Resolved, store: ObjectStore) -> Relation:
+def cold_relation(one: Resolved, store: ObjectStore) -> Relation:
     if not one.files and not one.dataset.columns:
         raise no_data(one)
     return Relation(
@@ -229,6 +229,7 @@ def _cold(one: Resolved, store: ObjectStore) -> Relation:
         files=_local_files(store, one),
         mixed=one.dataset.mixed,
         columns=_columns(one),
+        merges=dict(one.dataset.merges),
         where=one.where,
         masked=list(one.masked),
         not_personal=one.dataset.not_personal,
