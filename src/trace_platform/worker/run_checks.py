@@ -52,15 +52,17 @@ def _tell(task: TaskPayload, context: TaskContext, reports: Sequence[CheckReport
 
 
 def _checked(task: TaskPayload, report: CheckReport) -> Checked:
-    passed, place = report.outcome == "passed", _place(task, report)
+    passed = report.outcome == "passed"
     target = next(o for o in task.outputs if o.output_index == report.output_index)
-    said = "passes again" if passed else report.message
     blocks = report.blocks_all or bool(report.readers)
     return Checked(
-        watch=f"check:{target.dataset_uuid}:{report.name}:{report.partition_key}:",
+        check=report.name,
+        output=_dataset(task, report),
+        dataset_uuid=target.dataset_uuid,
+        partition=report.partition_key,
         passed=passed,
         severity="critical" if blocks else "warning",
-        message=f"{place}: {report.name}: {said}"[:2_000],
+        said="passes again" if passed else report.message,
         facts={
             "dataset_version": str(target.dataset_version),
             "check": report.name,
@@ -70,7 +72,6 @@ def _checked(task: TaskPayload, report: CheckReport) -> Checked:
             "blocks": "everybody" if report.blocks_all else report.readers,
             "task_id": str(task.task_id),
         },
-        dataset_uuid=target.dataset_uuid,
     )
 
 

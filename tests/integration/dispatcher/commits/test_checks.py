@@ -145,10 +145,10 @@ class Rig:
         await self.plane.trigger(start, end, "p", "request")
         return await self.work()
 
-    async def make_again(self, start: int, end: int) -> list[str]:
+    async def make_again(self, start: int, end: int, dataset: str = "rows") -> list[str]:
         dispatcher = self.plane.dispatcher
         request = InvalidateRequest(
-            dataset="rows", scope="row_range", start=start, end=end, reason="a test says so"
+            dataset=dataset, scope="row_range", start=start, end=end, reason="a test says so"
         )
         await invalidate(dispatcher.state, dispatcher.org_id, request)
         return await self.work()
@@ -292,6 +292,28 @@ async def test_a_warning_stops_nobody_and_is_told_when_it_begins_and_when_it_end
         "email": "***",
     }
     assert not rig.plane.sql("SELECT FROM check_results WHERE sample::text LIKE %s", "%example%")
+
+
+async def test_what_was_told_of_a_range_is_over_when_a_wider_one_takes_its_place(rig: Rig) -> None:
+    await rig.deploy("warn")
+    World.owner = None
+    await rig.make(0, 2)
+    await rig.make(7, 8)
+    assert await rig.alerts() == [("check_failed", "warning")] * 2
+    World.amount = 1000
+    # One partition from here on: 0-2 is within it, and 7-8 is not.
+    await rig.make_again(0, 5, "p.request.0")
+    found = (await list_alerts(rig.plane.dispatcher.data, "info", 100)).alerts
+    told = sorted((a.facts["check"], a.code, a.message.split(":")[0], a.stands) for a in found)
+    assert told == [
+        ("not_null_owner", "check_failed", "p.make.rows 0-2", False),
+        ("not_null_owner", "check_failed", "p.make.rows 0-5", True),
+        ("not_null_owner", "check_failed", "p.make.rows 7-8", True),
+        ("not_null_owner", "check_failed_ended", "p.make.rows 0-2", False),
+        ("range_amount", "check_failed", "p.make.rows 0-5", True),
+    ]
+    await rig.make_again(0, 5, "p.request.0")
+    assert len(await rig.alerts()) == len(found)
 
 
 async def test_history_is_forgotten_but_for_the_newest_result_of_each_check(rig: Rig) -> None:
