@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,16 @@ from pydantic import ValidationError
 from tests.support.frame_task import FrameTasks, output
 from tests.support.operator_task import operator_task
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import IncompatibleSchema, MissingFile
+from trace_platform.domain.errors import CorruptFile, IncompatibleSchema, MissingFile
 from trace_platform.drivers.lite.local_store import LocalStore
-from trace_platform.operators.files import file_watch
+from trace_platform.operators.contract import NOTHING
+from trace_platform.operators.files import file_ingest, file_watch
 from trace_platform.operators.files.address_labels import AddressLabels
 from trace_platform.operators.files.address_labels import Config as LabelsConfig
-from trace_platform.operators.files.dropped import Dropped, digest_of
 from trace_platform.operators.files.file_ingest import FileConfig, FileIngest
 from trace_platform.operators.files.file_watch import FileWatch
 from trace_platform.operators.spark.session import SparkRuntime
-from trace_platform.wire.task import DatasetEvent, TaskInput
+from trace_platform.wire.task import DatasetEvent, Invalidation, OutputCommit, TaskInput
 
 pytestmark = pytest.mark.spark
 
@@ -40,12 +41,6 @@ def tasks(spark_runtime: SparkRuntime, tmp_path: Path) -> FrameTasks:
 
 def put(tasks: FrameTasks, name: str, body: str | bytes) -> None:
     tasks.store.put(FOLDER + name, body.encode() if isinstance(body, str) else body)
-
-
-def key_of(tasks: FrameTasks, name: str) -> str:
-    digest = digest_of(tasks.store, FOLDER + name, lambda: None)
-    assert digest is not None
-    return Dropped(name, digest).key
 
 
 def ingested(
@@ -84,7 +79,7 @@ def test_a_csv_file_is_read_by_its_head_and_what_does_not_fit_is_rejected(
     tasks: FrameTasks,
 ) -> None:
     put(tasks, "one.csv", CSV)
-    rows, rejected = ingested(tasks, key_of(tasks, "one.csv"), config("csv"))
+    rows, rejected = ingested(tasks, "one.csv", config("csv"))
     assert [str(row["day"]) for row in rows] == ["2026-01-01", "2026-01-02", "2026-01-04"]
     assert rows[0]["token"] == bytes.fromhex("c0" * 20)
     assert rows[0]["note"] == 'a, "quoted"\nnote'
@@ -102,7 +97,7 @@ def test_lines_of_json_and_parquet_give_the_same_rows(tasks: FrameTasks) -> None
         "{broken\n"
         f'{{"token": "{WETH}", "day": "2026-01-02", "price": 2}}\n',
     )
-    rows, rejected = ingested(tasks, key_of(tasks, "lines.jsonl"), config("jsonl"))
+    rows, rejected = ingested(tasks, "lines.jsonl", config("jsonl"))
     assert [(str(row["day"]), str(row["price"])) for row in rows] == [
         ("2026-01-01", "1.50"),
         ("2026-01-02", "2.00"),
@@ -111,7 +106,7 @@ def test_lines_of_json_and_parquet_give_the_same_rows(tasks: FrameTasks) -> None
     table = pa.table({name: [rows[0][name]] for name in ("day", "token")})
     path = tasks.path(tasks.file("p", table))
     put(tasks, "one.parquet", path.read_bytes())
-    (row,), none = ingested(tasks, key_of(tasks, "one.parquet"), config("parquet"))
+    (row,), none = ingested(tasks, "one.parquet", config("parquet"))
     assert row == rows[0] | {"price": None, "source_file": "one.parquet"}
     assert not none
 
@@ -128,17 +123,31 @@ def test_a_file_that_is_not_what_was_declared_is_refused(tasks: FrameTasks) -> N
         ("bad.csv", "csv", {"bad_rows": "refuse"}, "1 rows"),
     ]:
         with pytest.raises(IncompatibleSchema, match=said):
-            ingested(tasks, key_of(tasks, name), config(kind, **more))
-    rows, _ = ingested(tasks, key_of(tasks, "more.csv"), config("csv", other_columns="ignore"))
+            ingested(tasks, name, config(kind, **more))
+    put(tasks, "text.parquet", "day,token")
+    with pytest.raises(CorruptFile, match=r"text.parquet is no Parquet file"):
+        ingested(tasks, "text.parquet", config("parquet"))
+    rows, _ = ingested(tasks, "more.csv", config("csv", other_columns="ignore"))
     assert rows[0].keys() == {*TYPES, "source_file"}
 
 
-def test_a_file_that_was_replaced_is_not_ingested_as_what_it_was(tasks: FrameTasks) -> None:
+def test_what_is_there_now_is_read_and_of_what_is_gone_nothing(
+    tasks: FrameTasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, rejected = ingested(tasks, "gone.csv", config("csv"))
+    assert (rows, rejected) == ([], [])
     put(tasks, "one.csv", CSV)
-    key = key_of(tasks, "one.csv")
-    put(tasks, "one.csv", CSV.replace("last", "changed"))
-    with pytest.raises(MissingFile, match="another file by now"):
-        ingested(tasks, key, config("csv"))
+    judge = file_ingest._refuse_changed
+
+    def changed_meanwhile(*given: Any) -> None:
+        put(tasks, "one.csv", CSV.replace("last", "changed"))
+        judge(*given)
+
+    monkeypatch.setattr(file_ingest, "_refuse_changed", changed_meanwhile)
+    with pytest.raises(MissingFile, match="changed while it was read"):
+        ingested(tasks, "one.csv", config("csv"))
+    rows, _ = ingested(tasks, "one.csv", config("csv"))
+    assert rows[-1]["note"] == "changed"
 
 
 def test_labels_are_a_csv_of_known_columns(tasks: FrameTasks) -> None:
@@ -148,9 +157,7 @@ def test_labels_are_a_csv_of_known_columns(tasks: FrameTasks) -> None:
         "chain_id,address,label,category,source,comment\n"
         f"1,{WETH},WETH,token,me,x\n1,none,Nobody,person,me,x\n",
     )
-    rows, rejected = ingested(
-        tasks, key_of(tasks, "labels.csv"), LabelsConfig(folder=FOLDER), AddressLabels
-    )
+    rows, rejected = ingested(tasks, "labels.csv", LabelsConfig(folder=FOLDER), AddressLabels)
     assert rows == [
         {
             "chain_id": 1,
@@ -164,28 +171,60 @@ def test_labels_are_a_csv_of_known_columns(tasks: FrameTasks) -> None:
     assert "Nobody" in rejected[0]["row"]
 
 
-def test_each_content_of_a_file_is_announced_once_by_an_attempt(
+def test_each_change_of_a_file_is_told_once_whoever_watches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys: list[str | None] = []
+    told: list[tuple[str, str]] = []
+    kept: dict[str, Any] = {}
+    store = LocalStore(str(tmp_path))
 
-    def emit(events: Sequence[DatasetEvent]) -> int:
-        keys.extend(event.partition_key for event in events)
+    def emit(
+        events: Sequence[DatasetEvent] = (),
+        invalidations: Sequence[Invalidation] = (),
+        tables: Sequence[OutputCommit] = (),
+        state: Mapping[str, Any] = NOTHING,
+    ) -> int:
+        told.extend(("new", str(each.partition_key)) for each in events)
+        told.extend((each.reason, str(each.request_id)) for each in invalidations)
+        kept.update(state)
         return len(events)
 
-    store = LocalStore(str(tmp_path))
-    looks = iter([("b.csv", b"1"), ("b.csv", b"22"), ("_c.csv", b"3"), ("d.txt", b"4")])
+    def path(name: str) -> Path:
+        return Path(store.filesystem(FOLDER + name)[1])
 
-    def next_look(*_: object) -> None:
-        store.put(FOLDER + (found := next(looks))[0], found[1])
+    settings = file_watch.Config(folder=FOLDER[:-1], suffix=".csv", limit=2)
+    made = operator_task(settings, BlockRange(0, 0), tmp_path, outputs=("files",))
+    task = replace(made, inputs=(), emit=emit, store=store, state=lambda: dict(kept))
 
-    monkeypatch.setattr(FileWatch, "_wait", next_look)
-    store.put(FOLDER + "a.csv", b"0")
-    Path(store.filesystem(FOLDER + "a.csv")[1]).with_name("a b.csv").touch()
-    settings = file_watch.Config(folder=FOLDER[:-1], suffix=".csv", limit=4)
-    task = operator_task(settings, BlockRange(0, 0), tmp_path, outputs=("files",))
-    FileWatch().run(replace(task, inputs=(), emit=emit, store=store))
-    assert [str(key).partition("@")[0] for key in keys] == ["a.csv", "b.csv", "b.csv"]
-    assert len(set(keys)) == 3
+    def look_twice() -> list[tuple[str, str]]:
+        """As an attempt that takes over."""
+        told.clear()
+        FileWatch().run(task)
+        return told.copy()
+
+    monkeypatch.setattr(FileWatch, "_wait", lambda *_: None)
+    for name in ("a.csv", "b.csv", "_hidden.csv", "other.txt"):
+        store.put(FOLDER + name, b"1")
+    path("a.csv").with_name("a b.csv").touch()
+    assert look_twice() == [("new", "a.csv"), ("new", "b.csv")]
+    # Written again, with the same in it.
+    store.put(FOLDER + "a.csv", b"1")
+    os.utime(path("a.csv"), (1, 1))
+    assert look_twice() == []
+    seen = set()
+    for content in (b"2", b"1", b"2"):
+        store.put(FOLDER + "a.csv", content)
+        os.utime(path("a.csv"), (content[0], content[0]))
+        ((reason, identity),) = look_twice()
+        assert reason == "a.csv has other content"
+        seen.add(identity)
+    path("a.csv").unlink()
+    ((reason, identity),) = look_twice()
+    assert reason == "a.csv is gone"
+    assert look_twice() == []
+    store.put(FOLDER + "a.csv", b"2")
+    ((reason, again),) = look_twice()
+    assert reason == "a.csv has other content"
+    assert len(seen | {identity, again}) == 5
     with pytest.raises(ValidationError):
         file_watch.Config(folder="/etc")

@@ -63,7 +63,12 @@ class Rig:
     """A dispatcher, a queue and a worker with two slots, and as many for sources."""
 
     def __init__(
-        self, dsns: Any, folder: Path, data: DataDatabase | None = None, incarnation: int = 1
+        self,
+        dsns: Any,
+        folder: Path,
+        data: DataDatabase | None = None,
+        incarnation: int = 1,
+        spark: SparkRuntime | None = None,
     ) -> None:
         self.dispatcher = ServedDispatcher(dsns, folder)
         self.dispatcher.start()
@@ -79,7 +84,7 @@ class Rig:
             Resources(
                 LocalStore(str(folder)),
                 RpcEndpoint,
-                SparkRuntime(folder / "spark"),
+                spark or SparkRuntime(folder / "spark"),
                 data,
                 code=CodeLoader(folder / f"code-{incarnation}", self._client.operator_code),
             ),

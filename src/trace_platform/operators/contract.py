@@ -10,8 +10,9 @@ once a second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from uuid import UUID
 
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 # Parquet files, or tables of Postgres data.
 Writes = Literal["files", "tables"]
+
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class OperatorConfig(BaseModel):
@@ -86,13 +90,15 @@ class OperatorLog(Protocol):
 class Emit(Protocol):
     """Tell the Dispatcher while the attempt runs: recorded when this returns, however long the
     Dispatcher is away. Waits while paused. How many events and invalidations are new: one that was
-    emitted before changes nothing. `tables` are outputs that are tables, and how far they go."""
+    emitted before changes nothing. `tables` are outputs that are tables, and how far they go;
+    `state` is to be found again by `TaskContext.state`: it is kept with the rest, or not at all."""
 
     def __call__(
         self,
         events: Sequence[DatasetEvent] = (),
         invalidations: Sequence[Invalidation] = (),
         tables: Sequence[OutputCommit] = (),
+        state: Mapping[str, Any] = NOTHING,
     ) -> int: ...
 
 
@@ -100,6 +106,7 @@ def _emits_nothing(
     events: Sequence[DatasetEvent] = (),
     invalidations: Sequence[Invalidation] = (),
     tables: Sequence[OutputCommit] = (),
+    state: Mapping[str, Any] = NOTHING,
 ) -> int:
     raise InvalidConfig("nobody takes the events of this attempt")
 
@@ -131,6 +138,9 @@ class TaskContext:
     # Whether a source shall finish what it has begun and end.
     draining: Callable[[], bool] = lambda: False
     emit: Emit = _emits_nothing
+    # What earlier attempts of this job have kept in this generation, by key: with `emit`, or with
+    # the `state` of their Result.
+    state: Callable[[], Mapping[str, Any]] = lambda: NOTHING
     # Postgres data, for hot tables.
     data: Callable[[], DataDatabase] = _no_data
     # SQL over what this attempt may read.
@@ -152,6 +162,8 @@ class Result:
     events: list[DatasetEvent] = field(default_factory=list)
     # Of an output: it was rewritten. Of an input: it is wrong and must be made anew.
     invalidations: list[Invalidation] = field(default_factory=list)
+    # To be found again by later attempts, by key; None forgets one. Kept with the outputs.
+    state: Mapping[str, Any] = field(default_factory=dict)
     # Instead of all of that: the parts of the task's range, each for a task of its own.
     split: list[BlockRange] = field(default_factory=list)
 

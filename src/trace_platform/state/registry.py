@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
-from trace_platform.state import query_datasets
+from trace_platform.state import operator_state, query_datasets
 from trace_platform.state.dags import Publish
 
 _sql = load_queries(__file__)
@@ -154,6 +154,7 @@ async def purge(tx: Tx, generation_ids: Sequence[UUID]) -> None:
     await _sql.delete_partitions(tx, generation_ids=ids)
     await _sql.delete_loose_events(tx, generation_ids=ids)
     await _sql.close_invalidations(tx, generation_ids=ids)
+    await operator_state.forget_all(tx, ids)
 
 
 async def unclean(tx: Tx, limit: int) -> list[UUID]:

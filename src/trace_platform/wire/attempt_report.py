@@ -21,6 +21,7 @@ from trace_platform.wire.fields import (
     WorkerId,
 )
 from trace_platform.wire.manifest import ManifestColumn
+from trace_platform.wire.operator_state import State
 from trace_platform.wire.update import DatasetEvent, Invalidation
 
 MAX_RETRY_AFTER_S = 86_400.0
@@ -248,6 +249,11 @@ class CompleteRequest(Fenced):
         max_length=10_000,
         description="What the checks of the job found in what the attempt staged.",
     )
+    state: State = Field(
+        default={},
+        description="What the operator wants to find again, by key; null forgets a key. Kept "
+        "with what is committed, or not at all.",
+    )
 
     @model_validator(mode="after")
     def _split_or_done(self) -> Self:
@@ -301,11 +307,16 @@ class EventsRequest(Fenced):
         max_length=1_000,
         description="Outputs that are tables, with how far each goes by now.",
     )
+    state: State = Field(
+        default={},
+        description="What the operator wants to find again, by key; null forgets a key. Kept "
+        "with the events, or not at all.",
+    )
 
     @model_validator(mode="after")
     def _something(self) -> Self:
-        if not (self.events or self.invalidations or self.tables):
-            raise ValueError("give at least one event, invalidation or table")
+        if not (self.events or self.invalidations or self.tables or self.state):
+            raise ValueError("give at least one event, invalidation, table or key of the state")
         return self
 
 

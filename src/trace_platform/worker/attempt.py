@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from trace_platform.domain.errors import (
 )
 from trace_platform.domain.masking import mask_text
 from trace_platform.drivers.query_endpoint import QueryEndpoint
-from trace_platform.operators.contract import Result, TaskContext
+from trace_platform.operators.contract import NOTHING, Result, TaskContext
 from trace_platform.operators.facts import config_model
 from trace_platform.wire.check import CheckReport
 from trace_platform.wire.task import (
@@ -34,6 +34,7 @@ from trace_platform.wire.task import (
     CompleteRequest,
     DatasetEvent,
     EventsRequest,
+    Fenced,
     HeartbeatRequest,
     HeartbeatResponse,
     Invalidation,
@@ -58,14 +59,23 @@ MAX_CAUSES = 5
 
 # Of events, with the attempt's capability token; how many were new.
 Emit = Callable[[EventsRequest, str], int]
+# What was kept, for the attempt with this fence and token.
+ReadState = Callable[[Fenced, str], dict[str, Any]]
 
 
 class Attempt:
     """Runs in a thread of its own; all the other methods may be called from others."""
 
-    def __init__(self, claimed: Claimed, resources: Resources, emit: Emit | None = None) -> None:
+    def __init__(
+        self,
+        claimed: Claimed,
+        resources: Resources,
+        emit: Emit | None = None,
+        read_state: ReadState | None = None,
+    ) -> None:
         self.claimed = claimed
         self._send_events = emit
+        self._read_state = read_state
         self.tag = f"trace-{claimed.task.task_id}-{claimed.attempt}"
         # Once another attempt owns the task, nobody wants to hear of this one.
         self.is_lost = False
@@ -221,6 +231,7 @@ class Attempt:
         events: Sequence[DatasetEvent] = (),
         invalidations: Sequence[Invalidation] = (),
         tables: Sequence[OutputCommit] = (),
+        state: Mapping[str, Any] = NOTHING,
     ) -> int:
         """An outage of the Dispatcher is waited for, unless the attempt is to end meanwhile."""
         if self._send_events is None:
@@ -230,6 +241,7 @@ class Attempt:
             events=list(events),
             invalidations=list(invalidations),
             tables=list(tables),
+            state=dict(state),
         )
         pause_s = FIRST_PAUSE_S
         while True:
@@ -246,6 +258,12 @@ class Attempt:
                 self._log.warning("emit_waits", reason=error.message)
             self._hurry.wait(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _state(self) -> Mapping[str, Any]:
+        if self._read_state is None:
+            return NOTHING
+        self._check()
+        return self._read_state(Fenced(**self._fence()), self.claimed.capability_token)
 
     def _outcome(self) -> CompleteRequest:
         try:
@@ -270,6 +288,7 @@ class Attempt:
             split=[Span(start=part.start, end=part.end) for part in result.split],
             has_log=self.log.save(),
             checks=self._checks,
+            state=dict(result.state),
         )
 
     def _run_operator(self) -> Result:
@@ -293,6 +312,7 @@ class Attempt:
                 check=self._check,
                 draining=lambda: self._drain_since is not None,
                 emit=self._emit,
+                state=self._state,
                 data=self._data,
                 query=self._query,
                 progress=self._say_progress,

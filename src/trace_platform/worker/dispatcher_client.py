@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from trace_platform.domain.errors import TraceError
 from trace_platform.domain.worker_identity import WorkerIdentity
 from trace_platform.drivers.dispatcher_calls import DispatcherCalls
 from trace_platform.drivers.headers import TASK_CAPABILITY, WORKER_TOKEN
+from trace_platform.wire.operator_state import StateResponse
 from trace_platform.wire.refusal import DISPATCHER, error_from
 from trace_platform.wire.task import (
     Accepted,
@@ -20,6 +22,7 @@ from trace_platform.wire.task import (
     CompleteRequest,
     CompleteResponse,
     EventsRequest,
+    Fenced,
     HeartbeatBatchRequest,
     HeartbeatBatchResponse,
     HeartbeatResponse,
@@ -69,6 +72,12 @@ class DispatcherClient:
         shown = {TASK_CAPABILITY: capability_token}
         answer = self._calls.post("/v1/task/events", request, shown)
         return DISPATCHER.read(Accepted, answer).accepted
+
+    def state(self, fence: Fenced, capability_token: str) -> dict[str, Any]:
+        """What earlier attempts of the job have kept, by key."""
+        shown = {TASK_CAPABILITY: capability_token}
+        answer = self._calls.post("/v1/task/state", fence, shown)
+        return DISPATCHER.read(StateResponse, answer).state
 
     def operator_code(self, digest: str) -> bytes:
         """Of an operator that lies beside a DAG: its files, as canonical JSON."""

@@ -169,7 +169,7 @@ class Worker:
         return False
 
     def _launch(self, line: Line, claimed: Claimed) -> None:
-        attempt = Attempt(claimed, self._resources, self._dispatcher.emit)
+        attempt = Attempt(claimed, self._resources, self._dispatcher.emit, self._dispatcher.state)
         with self._changed:
             line.running.add(attempt)
         self._threads.launch(attempt)

@@ -11,11 +11,13 @@ from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.dispatcher.events.publish_buffer import publish_buffer
 from trace_platform.dispatcher.events.record_events import record_events
 from trace_platform.dispatcher.tasks.batches import Batches
+from trace_platform.dispatcher.tasks.read_state import read_state
 from trace_platform.dispatcher.tasks.task_tokens import refuse_others
 from trace_platform.domain.errors import TraceError
 from trace_platform.drivers.authenticate import CALLER
 from trace_platform.drivers.task_token import TaskClaims
 from trace_platform.wire import task
+from trace_platform.wire.operator_state import StateResponse
 
 Answer = TypeVar("Answer")
 
@@ -41,6 +43,15 @@ def install(app: FastAPI, dispatcher: Dispatcher, route: Routes, batches: Batche
         )
         dispatcher.wake.set()
         return task.Accepted(accepted=accepted)
+
+    @app.post(
+        "/v1/task/state",
+        summary="Read what earlier attempts of the job have kept",
+        **route("task", "task", 403, 409),
+    )
+    async def state(body: task.Fenced, claims: TaskClaims = CALLER) -> StateResponse:
+        refuse_others(claims, body.fence)
+        return StateResponse(state=await read_state(dispatcher.state, body.fence))
 
     @app.post(
         "/v1/task/complete",

@@ -10,11 +10,11 @@ from trace_platform.dispatcher.commits.refuse_unfit import refuse_unfit_tables
 from trace_platform.dispatcher.commits.verify_output import check_table
 from trace_platform.dispatcher.redo.invalidate import new_invalidations
 from trace_platform.dispatcher.redo.process_invalidations import does_again
-from trace_platform.dispatcher.tasks.trust import Trusts
+from trace_platform.dispatcher.tasks.trust import Trusts, refuse_untrusted
 from trace_platform.domain.errors import Forbidden
 from trace_platform.domain.fence import Fence
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.state import datasets, events, invalidations, tasks
+from trace_platform.state import datasets, events, invalidations, operator_state, tasks
 from trace_platform.state.events import NewEvent
 from trace_platform.state.partitions import Committed
 from trace_platform.state.task_rows import HeldTask
@@ -49,6 +49,9 @@ async def record_events(
         if request.invalidations and not task.superseded:
             rows = new_invalidations(task, request.invalidations, trusts)
             accepted += await invalidations.record(tx, rows)
+        if request.state:
+            refuse_untrusted(task, trusts, "keep state")
+            await operator_state.change(tx, task.generation_id, request.state)
     if request.invalidations:
         rewrote(task.dag_name, task.job_name, request.invalidations)
     return accepted

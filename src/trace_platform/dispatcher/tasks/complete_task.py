@@ -23,7 +23,7 @@ from trace_platform.dispatcher.events.record_events import new_events
 from trace_platform.dispatcher.redo.invalidate import new_invalidations
 from trace_platform.dispatcher.redo.process_invalidations import cascaded, process_invalidations
 from trace_platform.dispatcher.tasks.split_task import check_split, split_task
-from trace_platform.dispatcher.tasks.trust import Trusts, nobody
+from trace_platform.dispatcher.tasks.trust import Trusts, nobody, refuse_untrusted
 from trace_platform.domain.errors import (
     CommitOvertaken,
     InternalError,
@@ -34,7 +34,7 @@ from trace_platform.domain.errors import (
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Tx
-from trace_platform.state import events, invalidations, locks, tasks
+from trace_platform.state import events, invalidations, locks, operator_state, tasks
 from trace_platform.state.events import NewEvent
 from trace_platform.state.invalidations import NewInvalidation
 from trace_platform.state.task_rows import HeldTask, Outcome
@@ -144,6 +144,7 @@ async def _end(services: Completing, requests: Sequence[CompleteRequest]) -> Err
             await invalidations.record(tx, invalid)
         completed = [request for request in owned if request.status == "Completed"]
         for request in completed:
+            await _keep_state(services, tx, held[request.task_id], request)
             if request.split:
                 await split_task(tx, held[request.task_id], request.split)
         await process_invalidations(tx, [held[request.task_id] for request in completed])
@@ -247,6 +248,9 @@ async def _commit_held(services: Completing, request: CompleteRequest) -> None:
         await _write_ends(tx, [request], services.retry_base_s)
         committed = await commit_outputs(tx, task, verified)
         await _keep_checks(services, tx, task, request, committed)
+        # What others have read more for is not committed, and neither is what goes with it.
+        if committed:
+            await _keep_state(services, tx, task, request)
         await refuse_unfinished(tx, task)
         given = [*request.events, *_events_of(verified, committed)]
         await events.record(tx, new_events(task, given, committed))
@@ -268,6 +272,14 @@ async def _keep_checks(
     reports = request.checks if services.trusts(task) else []
     if committed or reports:
         await record_checks(tx, task, reports, committed)
+
+
+async def _keep_state(
+    services: Completing, tx: Tx, task: HeldTask, request: CompleteRequest
+) -> None:
+    if request.state:
+        refuse_untrusted(task, services.trusts, "keep state")
+        await operator_state.change(tx, task.generation_id, request.state)
 
 
 async def _verify(

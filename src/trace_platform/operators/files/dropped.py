@@ -1,43 +1,20 @@
-"""A file in a folder, by its name and its content: the key of the partition that it becomes."""
+"""Files in a folder of the object store: which there are, and whether one is still the same."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from trace_platform.domain.errors import InvalidConfig, InvalidPrefix
+from trace_platform.domain.errors import InvalidPrefix
 from trace_platform.domain.prefix import canonical_prefix
 from trace_platform.drivers.object_store import ObjectStore
 
 _CHUNK_BYTES = 4 * 2**20
-_DIGITS = 16
-_KEY = re.compile(rf"(?P<name>.+)@(?P<digest>[0-9a-f]{{{_DIGITS}}})")
-# A partition's key has 256 characters.
-_MAX_NAME = 256 - 1 - _DIGITS
+# A file's name is the key of the partition that it becomes.
+_MAX_NAME = 256
 
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """What lay there under a name."""
-
-    name: str
-    digest: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.name}@{self.digest}"
-
-    @classmethod
-    def of_key(cls, key: str) -> Dropped:
-        match = _KEY.fullmatch(key)
-        if match is None:
-            raise InvalidConfig(
-                f"partition {key!r} is no file: NAME@DIGEST is wanted",
-                hint="feed the job from a file_watch",
-            )
-        return cls(match["name"], match["digest"])
+# Size and time of change: while both are the same, so is the content.
+Stamp = tuple[int | None, int | None]
 
 
 def folder_uri(folder: str) -> str:
@@ -58,7 +35,7 @@ def names_in(store: ObjectStore, folder: str, suffix: str) -> Iterator[str]:
 
 
 def digest_of(store: ObjectStore, uri: str, check: Callable[[], None]) -> str | None:
-    """Of its content; None when it is not there any more."""
+    """The SHA-256 of its content; None when it is not there any more."""
     filesystem, path = store.filesystem(uri)
     digest = hashlib.sha256()
     try:
@@ -68,11 +45,10 @@ def digest_of(store: ObjectStore, uri: str, check: Callable[[], None]) -> str | 
                 digest.update(chunk)
     except FileNotFoundError:
         return None
-    return digest.hexdigest()[:_DIGITS]
+    return digest.hexdigest()
 
 
-def stamp_of(store: ObjectStore, uri: str) -> tuple[int | None, int | None]:
-    """Size and time of change: while both are the same, so is the content."""
+def stamp_of(store: ObjectStore, uri: str) -> Stamp:
     filesystem, path = store.filesystem(uri)
     info = filesystem.get_file_info(path)
     return info.size, info.mtime_ns

@@ -1,4 +1,8 @@
-"""`file_ingest`: a file of a folder to a partition of its own, and its bad rows beside it."""
+"""`file_ingest`: a file of a folder to a partition of its own, and its bad rows beside it.
+
+What is read is the file as it is when the task runs: the partition has its name, so that other
+content takes the place of the rows of before.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import Field, field_validator
 
-from trace_platform.domain.errors import IncompatibleSchema, InvalidConfig, MissingFile
+from trace_platform.domain.errors import (
+    CorruptFile,
+    IncompatibleSchema,
+    InvalidConfig,
+    MissingFile,
+)
 from trace_platform.operators import frames
 from trace_platform.operators.accepts import PARTITION, RANGE, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
@@ -20,7 +31,7 @@ from trace_platform.operators.files.columns import (
     is_bad,
     known_type,
 )
-from trace_platform.operators.files.dropped import Dropped, digest_of, folder_uri
+from trace_platform.operators.files.dropped import digest_of, folder_uri
 from trace_platform.operators.io.parquet_input import read_location
 from trace_platform.wire.check_spec import ColumnName
 from trace_platform.wire.manifest import ManifestColumn
@@ -31,6 +42,7 @@ if TYPE_CHECKING:
 
 FILE = "source_file"
 FILES = PARTITION - RANGE
+_PUT_AGAIN = "put it there again, whole; until then its rows of before are read"
 
 
 class FileConfig(OperatorConfig):
@@ -84,22 +96,20 @@ class FileIngest:
         return self.ingest(task, task.config)
 
     def ingest(self, task: TaskContext, config: FileConfig) -> Result:
-        key = _file_of(task)
-        dropped = Dropped.of_key(key)
-        with frames.opened(task) as data, _read(task, config, dropped) as (good, bad):
-            rows = data.write(0, good, key, sort_by=())
-            rejected = data.write(1, bad, key, sort_by=())
-        # Whoever replaces a file while it is read is found out here.
-        _same_content(task, config, dropped)
+        name = _file_of(task)
+        digest = digest_of(task.store, config.folder + name, task.check)
+        with frames.opened(task) as data, _read(task, config, name, digest, data) as (good, bad):
+            rows = data.write(0, good, name, sort_by=())
+            rejected = data.write(1, bad, name, sort_by=())
+        _refuse_changed(task, config, name, digest)
         _judge(config, rejected)
-        task.log.info(
-            "file_ingested", file=dropped.name, rows=rows.row_count, rejected=rejected.row_count
-        )
+        say = {"rows": rows.row_count, "rejected": rejected.row_count}
+        task.log.info("file_ingested" if digest else "file_gone", file=name, **say)
         return Result(outputs=[rows, rejected])
 
 
 def _file_of(task: TaskContext) -> str:
-    """The key of the one file that woke the task."""
+    """The name of the one file that woke the task."""
     waking = [given for given in task.inputs if given.trigger]
     if len(waking) != 1 or waking[0].partition_key is None:
         raise InvalidConfig(
@@ -117,42 +127,41 @@ def _judge(config: FileConfig, rejected: OutputCommit) -> None:
         )
 
 
-def _same_content(task: TaskContext, config: FileConfig, dropped: Dropped) -> None:
-    uri = config.folder + dropped.name
-    found = digest_of(task.store, uri, task.check)
-    if found is None:
+def _refuse_changed(task: TaskContext, config: FileConfig, name: str, digest: str | None) -> None:
+    """Half of what was there and half of what is there now would be neither."""
+    if digest_of(task.store, config.folder + name, task.check) != digest:
         raise MissingFile(
-            f"{uri} is gone",
-            hint="leave files where they are: a rebuild reads them again",
-        )
-    if found != dropped.digest:
-        raise MissingFile(
-            f"{uri} is another file by now",
-            hint="what is there now is ingested by itself; cancel this task",
+            f"{config.folder}{name} changed while it was read",
+            hint="another attempt reads what is there then; write files under a name that begins "
+            "with '_' and rename them when they are whole",
         )
 
 
 @contextmanager
 def _read(
-    task: TaskContext, config: FileConfig, dropped: Dropped
+    task: TaskContext, config: FileConfig, name: str, digest: str | None, data: frames.Frames
 ) -> Iterator[tuple[DataFrame, DataFrame]]:
-    """The rows that fit the columns, and those that do not."""
+    """The rows that fit the columns, and those that do not. Of a file that is gone there are
+    none: they take the place of its rows."""
     from pyspark.sql import functions as f
 
-    _same_content(task, config, dropped)
-    spark, uri = task.spark(), config.folder + dropped.name
-    own = f.lit(dropped.name).alias(FILE)
+    spark, own = task.spark(), f.lit(name).alias(FILE)
+    none = spark.createDataFrame([], f"{FILE} string, row string")
+    if digest is None:
+        empty = spark.createDataFrame([], as_read(config.types))
+        yield empty.select(*as_declared(empty, config.types, from_text=True), own), none
+        return
     if config.format == "parquet":
-        frame = spark.read.parquet(read_location(uri, task.store))
-        _refuse_others(config, frame.columns, dropped)
-        none = spark.createDataFrame([], f"{FILE} string, row string")
+        with data.actions():
+            frame = _from_parquet(task, config, name)
         yield frame.select(*as_declared(frame, config.types, from_text=False), own), none
         return
     # Kept: Spark forgets what did not fit of rows of which nothing else is asked.
-    frame = _from_text(task, config, uri, dropped).withColumn("_bad", is_bad(config.types))
+    with data.actions():
+        frame = _from_text(task, config, name).withColumn("_bad", is_bad(config.types))
     frame = frame.persist()
     try:
-        texts = f.to_json(f.struct(*(f.col(name) for name in config.types)))
+        texts = f.to_json(f.struct(*(f.col(column) for column in config.types)))
         whole = f.coalesce(f.col(REST), texts).alias("row")
         yield (
             frame.filter("not _bad").select(*as_declared(frame, config.types, from_text=True), own),
@@ -162,20 +171,31 @@ def _read(
         frame.unpersist()
 
 
-def _from_text(task: TaskContext, config: FileConfig, uri: str, dropped: Dropped) -> DataFrame:
-    place = read_location(uri, task.store)
+def _from_parquet(task: TaskContext, config: FileConfig, name: str) -> DataFrame:
+    filesystem, path = task.store.filesystem(config.folder + name)
+    try:
+        # Spark would say it in a page, and not at once.
+        names = pq.read_schema(path, filesystem=filesystem).names
+    except (pa.ArrowInvalid, OSError) as error:
+        said = str(error).partition("\n")[0]
+        raise CorruptFile(f"{name} is no Parquet file: {said}", hint=_PUT_AGAIN) from None
+    _refuse_others(config, names, name)
+    return task.spark().read.parquet(read_location(config.folder + name, task.store))
+
+
+def _from_text(task: TaskContext, config: FileConfig, name: str) -> DataFrame:
+    place = read_location(config.folder + name, task.store)
     options: dict[str, Any] = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": REST}
     reader = task.spark().read.schema(as_read(config.types)).options(**options)
     if config.format == "jsonl":
-        _refuse_others(config, _fields_of(task, place), dropped)
+        _refuse_others(config, _fields_of(task, place), name)
         return reader.json(place)
     head = _head_of(task, config, place)
-    _refuse_others(config, head, dropped)
-    missing = [name for name in config.types if name not in head]
+    _refuse_others(config, head, name)
+    missing = [column for column in config.types if column not in head]
     if missing:
         raise IncompatibleSchema(
-            f"{dropped.name} has no column {', '.join(missing)}: its first line says"
-            f" {', '.join(head)}",
+            f"{name} has no column {', '.join(missing)}: its first line says {', '.join(head)}",
             hint="the first line of a CSV file names its columns",
         )
     return _by_position(task, config, head, place)
@@ -222,10 +242,10 @@ def _fields_of(task: TaskContext, place: str) -> list[str]:
     return sorted(row["name"] for row in keys.distinct().collect())
 
 
-def _refuse_others(config: FileConfig, names: Sequence[str], dropped: Dropped) -> None:
-    others = [name for name in names if name not in config.types]
+def _refuse_others(config: FileConfig, columns: Sequence[str], name: str) -> None:
+    others = [column for column in columns if column not in config.types]
     if others and config.other_columns == "refuse":
         raise IncompatibleSchema(
-            f"{dropped.name} has columns that are not declared: {', '.join(others)}",
+            f"{name} has columns that are not declared: {', '.join(others)}",
             hint="declare them, or leave them out: other_columns: ignore",
         )
