@@ -237,12 +237,14 @@ def _gateway(home: Home, settings: Settings, instance: Instance) -> None:
     from trace_platform.app.instance.login_sessions import LoginSessions
     from trace_platform.app.instance.query_users import QueryUsers
     from trace_platform.drivers.https import Listen
-    from trace_platform.gateway.serve import CONSOLE, Allowance, Behind, serve
+    from trace_platform.gateway.serve import CONSOLE, Allowance, Behind, Gateway, serve
 
     asked = settings.gateway
-    uvloop.run(
-        serve(
-            listen=Listen(asked.host, instance.port("gateway"), asked.certificate, asked.key),
+    listen = Listen(asked.host, instance.port("gateway"), asked.certificate, asked.key)
+
+    async def run() -> None:
+        gateway = Gateway(
+            listen,
             names=["localhost", "127.0.0.1", "[::1]", *asked.hosts],
             behind=Behind(
                 urls={name: instance.url(name) for name in ("dispatcher", "query", "rpc")},
@@ -252,7 +254,6 @@ def _gateway(home: Home, settings: Settings, instance: Instance) -> None:
             ),
             sessions=LoginSessions(home, asked.session_hours * 3600),
             find_user=QueryUsers(home).find,
-            on_ready=_ready(home, "gateway"),
             console=asked.console or CONSOLE,
             allowance=Allowance(
                 requests_per_second=asked.requests_per_second,
@@ -260,7 +261,9 @@ def _gateway(home: Home, settings: Settings, instance: Instance) -> None:
                 query_s=settings.query.timeout_seconds + 30,
             ),
         )
-    )
+        await serve(gateway, listen, _ready(home, "gateway"))
+
+    uvloop.run(run())
 
 
 # All that an instance has besides Postgres. What they import is imported when they run: whoever

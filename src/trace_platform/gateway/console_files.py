@@ -49,7 +49,7 @@ class ConsoleFiles:
         file = self._files.get(path) or (self._own.get(path) if path != "/index.html" else None)
         if file is not None and not path.endswith(".html"):
             return _file(file, path, headers)
-        if "." in path.rpartition("/")[2] and path != "/index.html":
+        if path != "/index.html" and _is_a_file(path):
             return None
         index = self._files.get("/index.html") or self._own["/no_console.html"]
         return _page(index.content)
@@ -59,6 +59,13 @@ class ConsoleFiles:
         if stamp != self._seen:
             self._files = {f"/{name}": file for name, file in _read_folder(self._folder)}
             self._seen = stamp
+
+
+def _is_a_file(path: str) -> bool:
+    """Files stand in assets/ or at the root. Deeper paths are the client's own: names of datasets
+    and jobs have dots as well."""
+    first, _, rest = path.lstrip("/").partition("/")
+    return first == "assets" or (not rest and "." in first)
 
 
 def _page(content: bytes) -> Response:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import unquote
 from uuid import uuid4
 
 import structlog
@@ -127,7 +129,7 @@ class Front:
         """Raise NotFound for what is no operation of the API, nor a file's name."""
         known = self._routes.methods(path)
         if known is None:
-            if any(path == each or path.startswith(each + "/") for each in _API):
+            if _is_of_the_api(path):
                 raise NotFound("there is no such path", hint="GET /openapi.json lists all of them")
             return None
         routes, parameters = known
@@ -171,6 +173,12 @@ class _Started:
         self.has_begun = True
         async with asyncio.timeout(_SEND_S):
             await self._send(message)
+
+
+def _is_of_the_api(path: str) -> bool:
+    """In whatever way it is written: none of these is answered with a page."""
+    meant = posixpath.normpath("/" + unquote(path).replace("\\", "/").lstrip("/"))
+    return any(meant == each or re.match(re.escape(each) + r"\W", meant) for each in _API)
 
 
 def _request_id(headers: Headers) -> str:

@@ -49,41 +49,49 @@ class Behind:
     service_token: str = field(repr=False)
 
 
-async def serve(
-    listen: Listen,
-    names: list[str],
-    behind: Behind,
-    sessions: Sessions,
-    find_user: Callable[[str], Any],
-    on_ready: Callable[[], None],
-    console: Path = CONSOLE,
-    allowance: Allowance | None = None,
-) -> None:
-    """Serve until SIGTERM or SIGINT; plain HTTP where `listen` has no certificate. `names`: what
-    requests may call this host."""
-    allowed = allowance or Allowance()
-    door = Door("https" if listen.certificate else "http", listen.port, names)
-    services = {
-        name: Upstream(name, url, behind.ca, allowed.query_s if name == "query" else _ANSWER_S)
-        for name, url in behind.urls.items()
-    }
-    live = Live(partial(read_changes, services["dispatcher"], behind.service_token))
-    callers = Callers(door, sessions, find_user, behind.owner_token)
-    front = Front(
-        door,
-        callers,
-        route_table(),
-        BodyLimit(create_app(Inside(door, sessions, callers, live)), _OWN_BODY_BYTES),
-        ConsoleFiles(console),
-        PassOn(services),
-        Limits(
-            Rate(allowed.requests_per_second, allowed.burst),
-            AtOnce(allowed.at_once, allowed.all_at_once),
-        ),
-    )
-    try:
-        await serve_app(front, listen, on_ready, live.close)
-    finally:
-        await live.stop()
-        for service in services.values():
+class Gateway:
+    """The app, and what it has open. `names`: what requests may call this host."""
+
+    def __init__(
+        self,
+        listen: Listen,
+        names: list[str],
+        behind: Behind,
+        sessions: Sessions,
+        find_user: Callable[[str], Any],
+        console: Path = CONSOLE,
+        allowance: Allowance | None = None,
+    ) -> None:
+        allowed = allowance or Allowance()
+        door = Door("https" if listen.certificate else "http", listen.port, names)
+        self._services = {
+            name: Upstream(name, url, behind.ca, allowed.query_s if name == "query" else _ANSWER_S)
+            for name, url in behind.urls.items()
+        }
+        self.live = Live(partial(read_changes, self._services["dispatcher"], behind.service_token))
+        callers = Callers(door, sessions, find_user, behind.owner_token)
+        self.app = Front(
+            door,
+            callers,
+            route_table(),
+            BodyLimit(create_app(Inside(door, sessions, callers, self.live)), _OWN_BODY_BYTES),
+            ConsoleFiles(console),
+            PassOn(self._services),
+            Limits(
+                Rate(allowed.requests_per_second, allowed.burst),
+                AtOnce(allowed.at_once, allowed.all_at_once),
+            ),
+        )
+
+    async def close(self) -> None:
+        await self.live.stop()
+        for service in self._services.values():
             await service.close()
+
+
+async def serve(gateway: Gateway, listen: Listen, on_ready: Callable[[], None]) -> None:
+    """Serve until SIGTERM or SIGINT; plain HTTP where `listen` has no certificate."""
+    try:
+        await serve_app(gateway.app, listen, on_ready, gateway.live.close)
+    finally:
+        await gateway.close()
