@@ -47,15 +47,18 @@ _PUBLISHED = "  {name}: {{ from: {{ job: link_{name}, output: rows }} }}\n"
 
 
 @contextmanager
-def instance_with(directory: Path, folders: Mapping[str, Path]) -> Iterator[Home]:
-    """By name of the dataset: the folder of its Parquet files."""
+def instance_with(
+    directory: Path, folders: Mapping[str, Path], *, door: bool = False
+) -> Iterator[Home]:
+    """By name of the dataset: the folder of its Parquet files. `door`: with the gateway."""
     home = Home(directory)
     home.root.mkdir()
     home.config_file.write_text("[worker]\nprewarm = false\n")
     settings = load_settings(home)
     instance = open_instance(home, settings)
     extra = [_process(home, settings, instance, name) for name in ("dispatcher", "worker")]
-    stages = lite_stages(home, settings, instance, names=("query",), extra=extra)
+    names = ("query", "rpc", "gateway") if door else ("query",)
+    stages = lite_stages(home, settings, instance, names=names, extra=extra)
     with (home.logs / "supervisor.jsonl").open("a") as log:
         configure_logging("supervisor", log)
         with Supervisor(home, stages, None):
