@@ -234,6 +234,17 @@ def events_of_an_attempt_may_be_repeated(client: Client) -> None:
     assert client.count("data_invalidations") == 1
 
 
+@proves("/v1/task/state")
+def what_an_operator_keeps_may_be_asked_again(client: Client) -> None:
+    (attempt,) = client.claimed()
+    kept = {"seen": ["a.csv"], "cursor": 7}
+    body = fence(attempt) | {"events": [mark(attempt)], "state": kept}
+    client.lose_and_repeat("/v1/task/events", body, **token(attempt))
+    answer = client.lose_and_repeat("/v1/task/state", fence(attempt), **token(attempt))
+    assert answer == {"state": kept}
+    assert client.count("operator_state") == 2
+
+
 @proves("/v1/task/complete")
 def a_completion_may_be_repeated(client: Client) -> None:
     (attempt,) = client.claimed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ from trace_platform.dispatcher.health.metrics import Metrics as DispatcherMetric
 from trace_platform.domain import errors
 from trace_platform.domain.runtimes import starting_point
 from trace_platform.drivers.problem import status_of
+from trace_platform.gateway.routes import description as gateway_description
 from trace_platform.operators import registry as operators
 from trace_platform.query.service.api import create_app as query_app
 from trace_platform.query.service.metrics import Metrics as QueryMetrics
@@ -45,6 +47,7 @@ each_document = corpus("document", DOCUMENTS, ids=lambda each: each.name)
 # Names that begin like a metric: packages, a method and a column of traces, a source of Spark's.
 _NO_METRICS = {
     *("trace_platform", "trace_devchain", "trace_block", "trace_address", "trace_postgres"),
+    *("trace_session", "trace_session_PORT"),  # cookies
 }
 
 # Of uv, of Java, of Spark's own workers.
@@ -104,7 +107,8 @@ def _is_there(said: str) -> bool:
     """`events.sql: record_events` is something in a file; a file may be named by the end of its
     path."""
     path, _, part = said.partition(": ")
-    if path.startswith("bench/out/"):  # what measuring writes
+    # What measuring writes, and what the console's build does.
+    if path.startswith(("bench/out/", "src/trace_platform/console_dist/")):
         return True
     files = (file for file in _files() if file.match(path))
     return any(part in file.read_text() for file in files) or (ROOT / path).is_dir()
@@ -218,6 +222,8 @@ def _routes() -> Iterator[tuple[str, str]]:
                 yield from ((method, route.path) for method in route.methods or ())
             elif isinstance(route, Mount):
                 yield from ((method, f"{route.path}/{{name}}") for method in ("GET", "POST"))
+    for path, methods in json.loads(gateway_description())["paths"].items():
+        yield from ((method.upper(), path) for method in methods)
 
 
 ROUTES = set(_routes())

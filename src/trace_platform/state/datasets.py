@@ -240,11 +240,12 @@ async def widen_columns(tx: Tx, known: KnownColumns, manifest: Manifest) -> list
             "and one of them does not say its columns"
         )
     merged = merge_columns(columns, manifest.columns) if manifest.columns else columns
+    said = [column.model_dump(exclude_none=True) for column in merged or ()]
     if merged != columns or known.schema_hash is None:
         await _sql.set_columns(
             tx,
             dataset_version=known.version,
-            columns=Jsonb([column.model_dump() for column in merged]) if merged else None,
+            columns=Jsonb(said) if said else None,
             schema_hash=manifest.schema_hash,
         )
     return merged
@@ -255,7 +256,7 @@ async def say_delivery_columns(tx: Tx, generation_ids: Sequence[UUID]) -> None:
     await _sql.say_columns(
         tx,
         generation_ids=list(generation_ids),
-        columns=Jsonb([column.model_dump() for column in DELIVERY_COLUMNS]),
+        columns=Jsonb([column.model_dump(exclude_none=True) for column in DELIVERY_COLUMNS]),
         schema_hash=schema_hash(DELIVERY_COLUMNS),
     )
 

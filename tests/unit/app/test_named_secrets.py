@@ -14,6 +14,7 @@ from trace_platform.app.instance.home import Home
 from trace_platform.app.instance.named_secrets import NamedSecrets
 from trace_platform.app.instance.open_instance import Instance
 from trace_platform.app.instance.settings import Settings
+from trace_platform.app.processes import NAMES
 from trace_platform.app.supervise.lite_stack import lite_stages
 from trace_platform.app.supervise.process import Keeper
 from trace_platform.cli.secrets import secrets as commands
@@ -101,5 +102,5 @@ def test_a_secret_of_the_environment_reaches_the_dispatcher_alone(
     specs = [spec for stage in stages for spec in stage.processes if spec.name != "postgres"]
     told = {s.name for s in specs if VALUE in str(Keeper(s, home, lambda _: None)._env())}
     assert told == {"dispatcher"}
-    assert {spec.name for spec in specs} == {"dispatcher", "rpc", "worker", "query", "scheduler"}
+    assert {spec.name for spec in specs} == set(NAMES)
     assert os.environ["TRACE_SECRET_HOOK_KEY"] == VALUE

@@ -50,7 +50,7 @@ def _listed() -> Iterator[tuple[str, list[str]]]:
 
 
 LEFT = {
-    "JSON that is open: keys of a standard, of a log line, or of what users write": """
+    "JSON that is open: keys of a standard, of a log line, of what operators or users write": """
         dispatcher/api/routes.py: __call__
         dispatcher/api/workers.py: jwks
         dispatcher/datasets/list_datasets.py: entry_fields
@@ -58,11 +58,13 @@ LEFT = {
         dispatcher/events/publish_outbox.py: _messages
         dispatcher/operators/wire_tap.py: _facts
         dispatcher/tasks/complete_task.py: _scope
+        dispatcher/tasks/read_state.py: read_state
         dispatcher/tasks/task_tokens.py: _claims _granted jwks
         dispatcher/versions/find_change.py: publish_metadata
         state/correlations.py: arrive
         state/dags.py: set_publishes add_edge
         state/events.py: route
+        state/operator_state.py: read
         state/tasks.py: extend_leases
     """,
     "rows that are only shown to people and readers: registry, overview, history, alerts": """

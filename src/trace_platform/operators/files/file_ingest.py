@@ -111,12 +111,14 @@ class FileIngest:
 def _file_of(task: TaskContext) -> str:
     """The name of the one file that woke the task."""
     waking = [given for given in task.inputs if given.trigger]
-    if len(waking) != 1 or waking[0].partition_key is None:
+    name = waking[0].partition_key if len(waking) == 1 and waking[0].start is None else None
+    if name is None:
+        woke = "a block range" if len(waking) == 1 and waking[0].start is not None else "not one"
         raise InvalidConfig(
-            f"one file wakes a task, and {len(waking)} updates woke this one",
+            f"one file wakes a task, and what woke this one is {woke}",
             hint="feed the job from a file_watch, with execution_strategy PerUpdate",
         )
-    return waking[0].partition_key
+    return name
 
 
 def _judge(config: FileConfig, rejected: OutputCommit) -> None:
