@@ -9,7 +9,7 @@ export RPC_URL
 # Ctrl-C is the way to stop what stays up, and no failure.
 stoppable = @trap : INT; $(1) || [ $$? -eq 130 ]
 
-.PHONY: help demo up test fault check bench docs clean
+.PHONY: help demo up test fault check bench docs console clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make check   ruff, mypy --strict, import-linter"
 	@echo "make bench   measurements next to their peers (ONLY=name)"
 	@echo "make docs    write docs/reference/ from the code"
+	@echo "make console build the console, if its sources are newer (demo, up and test do it too)"
 	@echo "make clean   as if freshly cloned"
 
 $(V)/.run-installed: requirements/run.lock pyproject.toml
@@ -37,13 +38,27 @@ $(V)/.dev-installed: $(V)/.run-installed requirements/dev.lock
 	@$(V)/python -m pip install -qq --disable-pip-version-check -r requirements/dev.lock
 	@touch $@
 
+# What the console is made of; a build is as new as its index.html.
+CONSOLE := src/trace_platform/console_dist/index.html
+CONSOLE_SOURCES := $(shell find console -name node_modules -prune -o -name schema.gen.ts -o -type f -print) \
+  $(wildcard docs/*.md) src/trace_platform/gateway/openapi.json
+# An instance runs without a console too: what is started goes on where npm cannot be reached.
+console_if_it_can = @$(MAKE) -s $(CONSOLE) || echo "Going on without the console; \`make console\` builds it." >&2
+
+console: $(CONSOLE)
+
+$(CONSOLE): $(CONSOLE_SOURCES) requirements/console.lock | $(V)/.run-installed
+	@PYTHON=$(V)/python console/build.sh
+
 demo: $(V)/.run-installed
+	$(console_if_it_can)
 	$(call stoppable,$(V)/trace demo --home "$(HOME_DIR)" $(ARGS))
 
 up: $(V)/.run-installed
+	$(console_if_it_can)
 	$(call stoppable,$(V)/trace up --home "$(HOME_DIR)" $(ARGS))
 
-test: $(V)/.dev-installed
+test: $(V)/.dev-installed $(CONSOLE)
 	@$(V)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 fault: $(V)/.dev-installed
@@ -64,5 +79,5 @@ docs: $(V)/.dev-installed
 clean:
 	@if [ -x $(V)/trace ] && [ -d "$(HOME_DIR)" ]; then $(V)/trace down --home "$(HOME_DIR)"; fi
 	@rm -rf "$(HOME_DIR)" .venv .tools bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-	  .import_linter_cache
+	  .import_linter_cache src/trace_platform/console_dist console/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,47 @@
+import { useEffect, useId, useRef, type ReactNode } from "react";
+import { IconButton } from "./basics";
+
+/** A modal dialog of the browser's own: focus stays in it, Escape closes it. */
+export function Dialog({
+  title,
+  onClose,
+  children,
+  wide,
+  kind = "box",
+}: {
+  title: string;
+  onClose: (() => void) | null;
+  children: ReactNode;
+  wide?: boolean;
+  kind?: "box" | "drawer";
+}) {
+  const ref = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const dialog = ref.current;
+    if (dialog && !dialog.open) dialog.showModal();
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog
+      ref={ref}
+      className={`dialog ${kind} ${wide ? "wide" : ""}`}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose?.();
+      }}
+      onMouseDown={(event) => {
+        if (event.target === ref.current) onClose?.();
+      }}
+    >
+      <div className="dialog-inside">
+        <header>
+          <h2 id={id}>{title}</h2>
+          {onClose && <IconButton icon="close" label="Close" onClick={onClose} />}
+        </header>
+        {children}
+      </div>
+    </dialog>
+  );
+}
