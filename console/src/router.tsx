@@ -21,7 +21,7 @@ const docs = createRoute({
 const query = createRoute({
   getParentRoute: () => root,
   path: "/query",
-  component: NotFound,
+  component: lazyRouteComponent(() => import("./pages/query"), "QueryPage"),
   validateSearch: (said: Record<string, unknown>): { sql?: string | undefined } => ({
     sql: text(said.sql),
   }),
@@ -120,6 +120,8 @@ export const router = createRouter({
     docs,
   ]),
   defaultPreload: "intent",
+  // A name may have dots, and the gateway takes what ends in one part with a dot for a file.
+  trailingSlash: "always",
   defaultPendingComponent: () => (
     <div className="page-inside">
       <Skeleton lines={8} />

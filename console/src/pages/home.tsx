@@ -25,7 +25,7 @@ export function Home() {
     <Page title="Home" doc="console">
       <div className="grid side-right">
         <div className="grid">
-          <Card title="Sources" aside={<Link to="/chains">Chains</Link>}>
+          <Card title="Sources" aside={<Link to="/chains/">Chains</Link>}>
             <Loaded query={sources}>{(data) => <Heads sources={data.sources} />}</Loaded>
           </Card>
           <Card
@@ -33,7 +33,7 @@ export function Home() {
             aside={
               <>
                 {datasets.data && <Freshness datasets={datasets.data.datasets} />}
-                <Link to="/catalogue">Catalogue</Link>
+                <Link to="/catalogue/">Catalogue</Link>
               </>
             }
           >
@@ -68,7 +68,7 @@ function Heads({ sources }: { sources: S<"SourceStatus">[] }) {
         <div key={`${source.dag_name}.${source.job_name}`} className="head-row">
           <div className="clip">
             <Link
-              to="/why/$subject"
+              to="/why/$subject/"
               params={{ subject: `${source.dag_name}.${source.job_name}` }}
             >
               {source.dag_name}.{source.job_name}
@@ -78,21 +78,29 @@ function Heads({ sources }: { sources: S<"SourceStatus">[] }) {
               <span className="faint">{source.kind.replace("_", " ")}</span>
             </div>
           </div>
-          <Figure label={source.kind === "cron" ? "Last tick" : "Newest"}>
-            {source.last_tick ? <Ago at={source.last_tick} /> : count(source.last)}
-          </Figure>
-          <Figure label="Behind the head">
-            {source.head !== null && source.head !== undefined && source.last !== null
-              ? plural(Math.max(0, source.head - (source.last ?? 0)), "block")
-              : "–"}
-          </Figure>
-          <div className="faint clip" title={source.stuck ?? source.error_message ?? ""}>
+          {source.kind === "cron" && (
+            <Figure label="Last tick">
+              <Ago at={source.last_tick} />
+            </Figure>
+          )}
+          {source.kind === "always_on" && (
+            <>
+              <Figure label="Newest">{count(source.last)}</Figure>
+              <Figure label="Behind the head">{lag(source)}</Figure>
+            </>
+          )}
+          <div className="faint clip head-note" title={source.stuck ?? source.error_message ?? ""}>
             {source.stuck ?? source.error_message ?? lastEvent(source)}
           </div>
         </div>
       ))}
     </div>
   );
+}
+
+function lag({ head, last }: S<"SourceStatus">): string {
+  if (typeof head !== "number" || typeof last !== "number") return "–";
+  return plural(Math.max(0, head - last), "block");
 }
 
 function lastEvent(source: S<"SourceStatus">): string {
@@ -140,7 +148,7 @@ function Datasets({ datasets }: { datasets: S<"DatasetEntry">[] }) {
       {sorted.slice(0, 60).map((each) => (
         <Link
           key={each.dataset_uuid}
-          to="/datasets/$dataset"
+          to="/datasets/$dataset/"
           params={{ dataset: each.dataset }}
           title={each.state}
         >
@@ -154,7 +162,7 @@ function Datasets({ datasets }: { datasets: S<"DatasetEntry">[] }) {
           )}
         </Link>
       ))}
-      {sorted.length > 60 && <Link to="/catalogue">{sorted.length - 60} more</Link>}
+      {sorted.length > 60 && <Link to="/catalogue/">{sorted.length - 60} more</Link>}
     </div>
   );
 }
@@ -178,7 +186,7 @@ function Work() {
               waiting, {plural(queues.data.workers.length, "worker")}
             </span>
           )}
-          <Link to="/runs">Runs</Link>
+          <Link to="/runs/">Runs</Link>
         </>
       }
     >
@@ -194,7 +202,7 @@ function Work() {
               {data.tasks.map((task) => (
                 <li key={task.task_id} className="row">
                   <State state={task.status} />
-                  <Link to="/tasks/$task" params={{ task: task.task_id }} className="clip">
+                  <Link to="/tasks/$task/" params={{ task: task.task_id }} className="clip">
                     {task.dag_name}.{task.job_name}
                   </Link>
                   <span className="faint grow clip">{task.error_message ?? task.note ?? ""}</span>
@@ -215,7 +223,7 @@ function Firing() {
   const health = useQuery(ask.health());
   const alerts = useQuery(ask.alerts(true));
   return (
-    <Card title="What fires" aside={<Link to="/health">Health</Link>}>
+    <Card title="What fires" aside={<Link to="/health/">Health</Link>}>
       <Loaded query={health}>
         {(data) => {
           const firing = data.rules.filter((rule) => rule.firing);

@@ -31,7 +31,7 @@ export function Page({
           {under !== undefined && <span className="crumb">{under}</span>}
           <h1>{title}</h1>
           <Link
-            to="/docs/$page"
+            to="/docs/$page/"
             params={{ page: page ?? "" }}
             {...(part === undefined ? {} : { hash: part })}
             className="doc-link"

@@ -91,7 +91,7 @@ function useEntries(typed: string): Entry[] {
         kind: "dataset",
         words: each.producer,
         go: () =>
-          void navigate({ to: "/datasets/$dataset", params: { dataset: each.dataset } }),
+          void navigate({ to: "/datasets/$dataset/", params: { dataset: each.dataset } }),
       });
     }
     for (const dag of dags.data?.dags ?? []) {
@@ -102,7 +102,7 @@ function useEntries(typed: string): Entry[] {
           label: name,
           kind: "job",
           words: "why tasks",
-          go: () => void navigate({ to: "/why/$subject", params: { subject: name } }),
+          go: () => void navigate({ to: "/why/$subject/", params: { subject: name } }),
         });
       }
     }
@@ -112,7 +112,7 @@ function useEntries(typed: string): Entry[] {
         label: typed,
         kind: "task",
         words: "",
-        go: () => void navigate({ to: "/tasks/$task", params: { task: typed } }),
+        go: () => void navigate({ to: "/tasks/$task/", params: { task: typed } }),
       });
     }
     entries.push({

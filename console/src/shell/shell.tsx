@@ -81,7 +81,7 @@ function Side({ onSearch, onKeys }: { onSearch: () => void; onKeys: () => void }
               activeProps={{ className: "side-link here", "aria-current": "page" }}
             >
               <Icon name={place.icon} /> <span>{place.label}</span>
-              {place.to === "/health" && firing > 0 && (
+              {place.to === "/health/" && firing > 0 && (
                 <span className="side-count" title={`${firing} health rules fire`}>
                   {firing}
                 </span>

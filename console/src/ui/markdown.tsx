@@ -140,7 +140,7 @@ function link(label: string, to: string): ReactNode {
   const page = /^([\w-]+)\.md(?:#(.*))?$/.exec(to);
   if (page) {
     return (
-      <Link to="/docs/$page" params={{ page: page[1]! }} hash={page[2] ?? ""}>
+      <Link to="/docs/$page/" params={{ page: page[1]! }} hash={page[2] ?? ""}>
         {inline(label)}
       </Link>
     );
