@@ -29,7 +29,7 @@ const query = createRoute({
 const catalogue = createRoute({
   getParentRoute: () => root,
   path: "/catalogue",
-  component: NotFound,
+  component: lazyRouteComponent(() => import("./pages/catalogue"), "Catalogue"),
   validateSearch: (
     said: Record<string, unknown>,
   ): { q?: string | undefined; state?: string | undefined; all?: boolean | undefined } => ({
@@ -41,7 +41,7 @@ const catalogue = createRoute({
 const dataset = createRoute({
   getParentRoute: () => root,
   path: "/datasets/$dataset",
-  component: NotFound,
+  component: lazyRouteComponent(() => import("./pages/dataset"), "DatasetPage"),
   validateSearch: (said: Record<string, unknown>): { tab?: string | undefined; at?: string | undefined } => ({
     tab: text(said.tab),
     at: text(said.at),
