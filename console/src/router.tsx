@@ -60,7 +60,7 @@ const chains = createRoute({ getParentRoute: () => root, path: "/chains", compon
 const runs = createRoute({
   getParentRoute: () => root,
   path: "/runs",
-  component: NotFound,
+  component: lazyRouteComponent(() => import("./pages/runs"), "Runs"),
   validateSearch: (
     said: Record<string, unknown>,
   ): { dag?: string | undefined; job?: string | undefined; status?: string | undefined } => ({
@@ -72,12 +72,16 @@ const runs = createRoute({
 const task = createRoute({
   getParentRoute: () => root,
   path: "/tasks/$task",
-  component: NotFound,
+  component: lazyRouteComponent(() => import("./pages/task"), "TaskPage"),
   validateSearch: (said: Record<string, unknown>): { attempt?: number | undefined } => ({
     attempt: typeof said.attempt === "number" ? said.attempt : undefined,
   }),
 });
-const why = createRoute({ getParentRoute: () => root, path: "/why/$subject", component: NotFound });
+const why = createRoute({
+  getParentRoute: () => root,
+  path: "/why/$subject",
+  component: lazyRouteComponent(() => import("./pages/why"), "WhyPage"),
+});
 const backfills = createRoute({
   getParentRoute: () => root,
   path: "/backfills",

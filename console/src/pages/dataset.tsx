@@ -14,9 +14,11 @@ import { Ago, Button, Card, Empty, Field, Figure, Tag } from "../ui/basics";
 import { bytes, clock, count, duration, plural } from "../ui/format";
 import { Icon } from "../ui/icons";
 import { Loaded } from "../ui/problem";
-import { Glyph, State, toneOf } from "../ui/state";
+import { State } from "../ui/state";
+import { WhyNode } from "../work/why_node";
 import "./dataset.css";
 import "./query.css";
+import "./runs.css";
 
 const TABS = {
   schema: "Schema",
@@ -110,7 +112,11 @@ export function DatasetPage() {
                 ))}
               </nav>
               {tab === "schema" && <Schema data={data} />}
-              {tab === "why" && <WhyDataset name={name} />}
+              {tab === "why" && (
+                <Card>
+                  <WhyNode subject={name} root />
+                </Card>
+              )}
               {tab === "checks" && <Checks name={name} />}
               {tab === "generations" && <Generations name={name} at={at ?? null} onAt={(next) => go({ at: next })} />}
               {tab === "preview" && <Preview name={name} at={at ?? null} published={data.name !== null} />}
@@ -354,38 +360,6 @@ function Flow({
       </span>
       {shown(after, afterNone)}
     </div>
-  );
-}
-
-export function WhyDataset({ name }: { name: string }) {
-  const why = useQuery(ask.why(name));
-  return (
-    <Loaded query={why}>
-      {(data) => (
-        <Card title={data.answer}>
-          <ul className="list">
-            {data.reasons.map((reason, index) => (
-              <li key={index} className="reason">
-                <Glyph tone={"level" in reason ? toneOf(reason.level) : "off"} />
-                <div>
-                  <p className="wrap">{reason.text}</p>
-                  {reason.cure && <p className="soft wrap">{reason.cure}</p>}
-                  {"at" in reason && (
-                    <p className="faint">
-                      at{" "}
-                      <Link to="/why/$subject/" params={{ subject: reason.at }}>
-                        {reason.at}
-                      </Link>
-                      {reason.steps > 0 && <>, {plural(reason.steps, "job")} upstream</>}
-                    </p>
-                  )}
-                </div>
-              </li>
-            ))}
-          </ul>
-        </Card>
-      )}
-    </Loaded>
   );
 }
 
