@@ -91,8 +91,10 @@ def rebuilt(url: str, last: int) -> dict[str, list[Row]]:
 class Held:
     """What the instance's stores hold, read past its own code."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: Stack, tip: str = "tip_") -> None:
+        """`tip` begins the names under which its tables are published."""
         self._stack = stack
+        self._tip = tip
         settings = load_settings(stack.home)
         instance = open_instance(stack.home, settings)
         self._dsn = databases.dsn(stack.home, settings, instance, "trace_data_owner")
@@ -103,7 +105,7 @@ class Held:
             return list(connection.execute(query, values).fetchall())
 
     def version(self, name: str) -> UUID:
-        return dataset_client.dataset(self._stack.home, f"tip_{name}").dataset_version
+        return dataset_client.dataset(self._stack.home, f"{self._tip}{name}").dataset_version
 
     def extent(self, name: str = "blocks") -> tuple[int | None, int | None]:
         query = "SELECT first_block, last_block FROM hot_tables WHERE dataset_version = %s"

@@ -98,7 +98,7 @@ async def _buckets(tx: Tx, task: ClaimedTask, window: Window) -> list[Given]:
     ranged = [_widened(given, window) for given in task.inputs if "start" in given]
     if not ranged:
         return task.inputs
-    first, *others = _parts([_span(given) for given in ranged], window.every_blocks)
+    first, *others = _parts([_span(given) for given in ranged], window.bucket_blocks)
     if others:
         await tasks.split(tx, task.id, [_within(ranged, part) for part in others])
     return _within(ranged, first) + [given for given in task.inputs if "start" not in given]
@@ -109,7 +109,7 @@ def _widened(given: Given, window: Window) -> Given:
     not what it is made for."""
     if given.get("widened"):
         return given
-    around, every = window.around(given["input_index"]), window.every_blocks
+    around, every = window.around(given["input_index"]), window.bucket_blocks
     start = max(given["start"] - around.after, 0) // every * every
     end = ((given["end"] + around.before) // every + 1) * every - 1
     return given | _part(BlockRange(start, min(end, MAX_BLOCK))) | _WIDENED

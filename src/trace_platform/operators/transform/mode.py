@@ -23,6 +23,8 @@ WHOLE = "all"
 TRANSFORMS = frozenset({"sql_transform", "python_transform"})
 
 InputName = Annotated[str, StringConstraints(pattern=r"^input_[0-9]{1,3}$")]
+Duration = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[smhd]$")]
+_UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class LookAround(OperatorConfig):
@@ -37,12 +39,55 @@ class LookAround(OperatorConfig):
 
 
 class Window(LookAround):
-    every_blocks: int = Field(ge=1, le=2**40, description="Blocks of a bucket.")
+    """Buckets of blocks; or buckets of time, each of which is made with the bucket of blocks that
+    its first row lies in."""
+
+    every_blocks: int | None = Field(
+        default=None, ge=1, le=2**40, description="Blocks of a bucket; or every."
+    )
+    every: Duration | None = Field(
+        default=None,
+        description="Time of a bucket, such as 1h or 1d, by the column timestamp of the inputs.",
+    )
+    most_blocks: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**40,
+        description="With every: as many blocks as one bucket of time may have.",
+    )
     inputs: dict[InputName, LookAround] = Field(
         default={}, description="Of single inputs, by input_0, input_1, …: other blocks around."
     )
 
+    @model_validator(mode="after")
+    def _blocks_or_time(self) -> Window:
+        if (self.every_blocks is None) == (self.every is None):
+            raise ValueError("give either every_blocks: N, or every: 1h with most_blocks: N")
+        if (self.every is None) != (self.most_blocks is None):
+            raise ValueError(
+                "every needs most_blocks: as many blocks as one bucket of time may have"
+                if self.most_blocks is None
+                else "most_blocks belongs to every, and these are buckets of blocks"
+            )
+        if self.every is not None and (self.before or self.after or self.inputs):
+            raise ValueError("before, after and inputs belong to every_blocks, and this has every")
+        return self
+
+    @property
+    def bucket_blocks(self) -> int:
+        """Of time: as large as what is read around it."""
+        size = self.every_blocks or self.most_blocks
+        assert size is not None, "one of them is there"
+        return size
+
+    @property
+    def seconds(self) -> int | None:
+        return None if self.every is None else int(self.every[:-1]) * _UNIT_S[self.every[-1]]
+
     def around(self, index: int) -> LookAround:
+        if self.most_blocks is not None:
+            # A bucket of time whose first or last row is in this one reaches no further.
+            return LookAround(before=self.most_blocks - 1, after=self.most_blocks - 1)
         return self.inputs.get(f"input_{index}", self)
 
     @property
@@ -55,8 +100,8 @@ class Window(LookAround):
 
 class TransformConfig(OperatorConfig):
     mode: Mode = Field(
-        description="map: row by row, for the range that woke it; window: whole buckets of blocks;"
-        " fold: what adds up since the first block; full: all of the inputs."
+        description="map: row by row, for the range that woke it; window: whole buckets of blocks"
+        " or of time; fold: what adds up since the first block; full: all of the inputs."
     )
     window: Window | None = Field(default=None, description="With mode: window.")
     fold: Fold | None = Field(default=None, description="With mode: fold.")
@@ -64,7 +109,7 @@ class TransformConfig(OperatorConfig):
     @model_validator(mode="after")
     def _of_its_mode(self) -> TransformConfig:
         needed = {
-            "window": (self.window, "{ every_blocks: N }"),
+            "window": (self.window, "{ every_blocks: N } or { every: 1h, most_blocks: N }"),
             "fold": (self.fold, "{ by: [holder], values: { balance: sum(amount) } }"),
         }
         for mode, (given, example) in needed.items():

@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import RangeNotReady
+from trace_platform.domain.errors import InvalidConfig, RangeNotReady
 from trace_platform.domain.file_ranges import named_range
 from trace_platform.operators import frames, scope
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.operators.frames import Frames
 from trace_platform.operators.io.parquet_input import BLOCK, footers, rows, within
 from trace_platform.operators.transform.fold import folded
-from trace_platform.operators.transform.mode import WHOLE, TransformConfig
+from trace_platform.operators.transform.mode import WHOLE, TransformConfig, Window
 from trace_platform.operators.transform.private_session import private_session
+from trace_platform.operators.transform.time_buckets import TimeBuckets
 from trace_platform.wire.task import OutputCommit, TaskInput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reads:
     """What one attempt reads."""
 
@@ -34,10 +36,23 @@ class Reads:
     names: Mapping[str, int]
     # The blocks that the task is about; None: everything.
     blocks: BlockRange | None
+    window: Window | None
 
     def read(self, index: int) -> DataFrame:
         """The rows of an input that the task is to see. Raise RangeNotReady when nothing was ever
         committed to it: nobody knows its columns."""
+        rows = self._read(index)
+        return rows if self._buckets is None else self._buckets.own_rows(rows, index)
+
+    @cached_property
+    def _buckets(self) -> TimeBuckets | None:
+        """Those of time that this task makes: known once all inputs were looked at."""
+        if self.window is None or self.window.seconds is None or self.blocks is None:
+            return None
+        indexes = sorted({given.input_index for given in self.task.inputs})
+        return TimeBuckets.of({n: self._read(n) for n in indexes}, self.window, self.blocks)
+
+    def _read(self, index: int) -> DataFrame:
         given = scope.inputs(self.task, index)
         if given[0].table and self.blocks is None:
             return self.data.read(index, blocks=self._all_of_table(index, given))
@@ -83,7 +98,7 @@ def run(
             return Result(split=ranges)
         (blocks,) = ranges
     with private_session(task) as own, frames.opened(own) as data:
-        made = make(Reads(own, own.spark(), data, names(task), blocks))
+        made = make(Reads(own, own.spark(), data, names(task), blocks, config.window))
         with named():
             return Result(
                 outputs=[
@@ -130,5 +145,10 @@ def _own_blocks(frame: DataFrame, config: TransformConfig, blocks: BlockRange | 
     """Rows of blocks that were read only for what is around them are other partitions'."""
     if blocks is None or config.window is None or BLOCK not in frame.columns:
         return frame
+    if config.window.every is not None:
+        raise InvalidConfig(
+            f"rows of buckets of time have a column {BLOCK}, and a bucket is of many blocks",
+            hint=f"leave it out, or give it another name: min({BLOCK}) as first_block",
+        )
     around = config.window.widest
     return frame.filter(within([blocks])) if around.before or around.after else frame

@@ -79,6 +79,24 @@ AROUND = """
                  as near
           from transfers
 """
+HOURS = """
+  - name: hours
+    activation: reactive
+    runtime: ecs_platform
+    operator: sql_transform
+    inputs:
+      - { from: { job: ingest, output: transfers } }
+      - { from: { job: fetch, output: prices } }
+    outputs: [hours]
+    config:
+      mode: window
+      window: { every: 1m, most_blocks: 10 }
+      sql: |
+        select coalesce(t.timestamp, p.timestamp) div 60 as minute, count(t.value) as n,
+               sum(t.value) as total, count(p.price) as priced
+          from transfers t full join prices p using (block_number)
+         group by 1
+"""
 FULL = """
   - name: totals
     activation: reactive
@@ -107,18 +125,22 @@ class Chain(TransformChain):
         self.values = {n: 7 * n % 11 for n in range(100)}
         self.prices = {n: 1 + n % 3 for n in range(100) if n % 5}
         self.staged = {"ingest": self._transfers, "fetch": self._prices}
+        # A block each twelve seconds, and three that are of one second.
+        self.times = {n: 1_700_000_000 + 12 * (n - 2 * (n > 50)) for n in range(100)}
         self.there: set[int] = set()
         self.priced: set[int] = set()
 
     def _transfers(self, start: int, end: int) -> pa.Table:
         self.there |= set(range(start, end + 1))
         numbers = [n for n in range(start, end + 1) if n in self.values]
-        return _table(numbers, value=[self.values[n] for n in numbers])
+        times = [self.times[n] for n in numbers]
+        return _table(numbers, value=[self.values[n] for n in numbers], timestamp=times)
 
     def _prices(self, start: int, end: int) -> pa.Table:
         self.priced |= set(range(start, end + 1))
         numbers = [n for n in range(start, end + 1) if n in self.prices]
-        return _table(numbers, price=[self.prices[n] for n in numbers])
+        times = [self.times[n] for n in numbers]
+        return _table(numbers, price=[self.prices[n] for n in numbers], timestamp=times)
 
     def expected_priced(self) -> list[dict[str, Any]]:
         both = self.there & self.priced & self.values.keys() & self.prices.keys()
@@ -132,6 +154,23 @@ class Chain(TransformChain):
             counts[n // 10 * 10] += 1
             sums[n // 10 * 10] += self.values[n]
         return _sorted({"bucket": b, "n": counts[b], "total": sums[b]} for b in counts)
+
+    def expected_hours(self) -> list[dict[str, Any]]:
+        there, priced = self.there & self.values.keys(), self.priced & self.prices.keys()
+        found: dict[int, list[int]] = {}
+        for n in there | priced:
+            found.setdefault(self.times[n] // 60, []).append(n)
+        return _sorted(
+            {
+                "minute": minute,
+                "n": len(there.intersection(blocks)),
+                "total": sum(self.values[n] for n in there.intersection(blocks))
+                if there.intersection(blocks)
+                else None,
+                "priced": len(priced.intersection(blocks)),
+            }
+            for minute, blocks in found.items()
+        )
 
     def expected_moving(self) -> list[dict[str, Any]]:
         there = self.there & self.values.keys()
@@ -195,6 +234,29 @@ async def test_a_window_holds_whole_buckets_whatever_is_rewritten_or_comes_late(
     # It reads partition 0-24, which is replaced as a whole: buckets above 29 are left alone.
     assert {part for job, part in chain.ran if job == "buckets"} == {"0-9", "10-19", "20-29"}
     assert {part for job, part in chain.ran if job == "moving"} == {"0-9", "10-19", "20-29"}
+
+
+async def test_buckets_of_time_are_whole_whatever_moves_over_their_borders(chain: Chain) -> None:
+    await chain.plane.deploy(SOURCES + HOURS)
+    await both_begin(chain)
+    await chain.trigger("chain", (2, 14), (15, 24), (40, 44), (45, 59), (60, 79))
+    await chain.trigger("market", (3, 24), (40, 79))
+    assert chain.rows("hours") == chain.expected_hours()
+    # Late, in the gap between buckets that are there.
+    await chain.trigger("chain", (25, 39))
+    assert chain.rows("hours") == chain.expected_hours()
+    # A reorg: other blocks are the first of their minute, and some of them have nothing.
+    chain.times |= {n: chain.times[n] + 9 for n in range(45, 60)}
+    for n in (47, 50):
+        del chain.values[n]
+    chain.ran.clear()
+    await chain.rewritten("chain", 45, 59)
+    await chain.rewritten("market", 45, 59)
+    assert chain.rows("hours") == chain.expected_hours()
+    # Of the market partition 40-79 is replaced as a whole.
+    assert {part for job, part in chain.ran if job == "hours"} == {
+        f"{start}-{start + 9}" for start in range(30, 90, 10)
+    }
 
 
 async def test_a_map_of_two_inputs_has_the_rows_of_both_whichever_comes_later(
