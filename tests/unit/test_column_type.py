@@ -24,6 +24,16 @@ ALIKE = {
         "list<element: list<element: timestamp[ns]>>",
         "list<element: list<element: timestamp[ns]>>",
     ),
+    "null within a list": (
+        "list<element: string not null>",
+        "list<element: string>",
+        "list<element: string>",
+    ),
+    "null within a struct": (
+        "struct<sum: string, count: int64 not null>",
+        "struct<sum: string, count: int64>",
+        "struct<sum: string, count: int64>",
+    ),
     "names within a map": (
         "map<string, int32>",
         "map<string, int32 ('entries')>",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.corpus import corpus
@@ -14,6 +14,7 @@ from trace_platform.domain.freshness import (
     Change,
     Partition,
     Read,
+    as_one,
     is_older,
     left_of,
     reads_of,
@@ -159,3 +160,27 @@ def test_an_attempt_for_several_ticks_is_for_the_newest() -> None:
     (read,) = reads_of(ticks)
     assert read == Read(0, "v", 7, tick=300)
     assert Read.of(read.stored()) == read
+
+
+@settings(max_examples=1_000)
+@given(outputs(), changes, st.lists(reads, max_size=3))
+def test_partitions_that_become_one_hold_what_each_of_them_held_and_know_all(
+    partitions: list[Partition], change: Change, ours: list[Read]
+) -> None:
+    if not partitions:
+        return
+    made_of, knows = as_one(partitions)
+    span = BlockRange(partitions[0].span.start, partitions[-1].span.end)  # type: ignore[union-attr]
+    one = Partition(span.key, span, tuple(made_of), tuple(knows))
+    before = {n for each in partitions for part in each.held(change) for n in blocks(part)}
+    after = {n for part in one.held(change) for n in blocks(part)}
+    assert after <= before | blocks_beside(partitions, span), "nothing passes for done"
+    for each in partitions:
+        if is_older(ours, each.made_of):
+            assert is_older(ours, [*one.made_of, *one.knows])
+
+
+def blocks_beside(partitions: list[Partition], span: BlockRange) -> set[int]:
+    """Of a hole, and of what one had read beside its own range, nobody asks."""
+    own = {n for each in partitions for n in blocks(each.span)}
+    return blocks(span) - own

@@ -26,6 +26,7 @@ from trace_platform.dispatcher.redo.process_invalidations import close_invalidat
 from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
 from trace_platform.dispatcher.sources.watch_sources import watch_sources
 from trace_platform.dispatcher.storage.collect_garbage import Collecting, collect_garbage
+from trace_platform.dispatcher.storage.merge_folds import merge_folds
 from trace_platform.dispatcher.storage.prune_history import Keep, prune
 from trace_platform.dispatcher.storage.purge_generation import finish_purges
 from trace_platform.dispatcher.storage.retire_superseded import Retention, retire_superseded
@@ -43,6 +44,7 @@ RECONCILE_EVERY_S = 300.0
 PRUNE_EVERY_S = 600.0
 # What a version that gave way left open: nobody waits for it.
 CLOSE_EVERY_S = 5.0
+MERGE_EVERY_S = 30.0
 
 Verb = Callable[[], Awaitable[int]]
 
@@ -135,6 +137,7 @@ class _Loops:
                 self._waking(lambda: reconcile_partitions(state)),
                 RECONCILE_EVERY_S,
             ),
+            repeat("merge_folds", self._waking(lambda: merge_folds(state)), MERGE_EVERY_S),
             repeat("prune_history", self._prune, PRUNE_EVERY_S),
             repeat("finish_purges", self._finish_purges, PRUNE_EVERY_S),
             repeat("collect_garbage", self._collect, tuning.garbage_interval_s),

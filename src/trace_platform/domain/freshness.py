@@ -7,7 +7,7 @@ which position it reads each input. Nothing here looks at a clock, or at who was
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 from trace_platform.domain.block_range import BlockRange
@@ -43,6 +43,8 @@ class Given(TypedDict, total=False):
     # call it; and a file that has its columns, where it has none of its own.
     whole: bool
     widened: bool
+    # Of a fold: nothing of it is read, what was made of it in its range is merged.
+    merges: bool
     names: list[str]
     columns_of: str | None
 
@@ -207,6 +209,44 @@ def ranges_of(
     if parts and (several or woken & {index for index, _ in parts}):
         return parts
     return [(index, partition.span) for index in sorted(woken)]
+
+
+def merges(inputs: Sequence[Given]) -> bool:
+    """Whether a task puts together what its job has made, and reads none of its inputs."""
+    return any(given.get("merges", False) for given in inputs)
+
+
+def as_one(partitions: Sequence[Partition]) -> tuple[list[Read], list[Read]]:
+    """What partitions that become one were made of, and knew. Of each version it holds what all of
+    them hold, the least that one had read: else a change that one lacks would pass for done. It
+    knows the most: who had read less than one of them may not replace them all."""
+    read: dict[tuple[int, str, str | None, int | None], list[Read]] = {}
+    known: dict[tuple[int, str], int] = {}
+    for partition in partitions:
+        for each in partition.made_of:
+            own = each if each.span is None else replace(each, span=_clipped(each, partition))
+            if own.span is not None or each.span is None:
+                place = each.input_index, each.version, each.key, each.tick
+                read.setdefault(place, []).append(own)
+        for each in (*partition.made_of, *partition.knows):
+            version = each.input_index, each.version
+            known[version] = max(each.position, known.get(version, 0))
+    made_of = [one for same in read.values() for one in _least(same)]
+    return made_of, [Read(*place, position) for place, position in sorted(known.items())]
+
+
+def _clipped(read: Read, partition: Partition) -> BlockRange | None:
+    """Of what was read beside its own range a partition holds nothing."""
+    return overlap(read.span, partition.span)
+
+
+def _least(same: Sequence[Read]) -> list[Read]:
+    """Of one version and part."""
+    position = min(each.position for each in same)
+    spans = [each.span for each in same if each.span is not None]
+    if len(spans) < len(same):
+        return [replace(same[0], position=position, span=None)]
+    return [replace(same[0], position=position, span=each.span) for each in merge_ranges(spans)]
 
 
 def keys_of(made_of: Iterable[Read], inputs: Container[int]) -> set[Key]:

@@ -1,4 +1,4 @@
-"""What an appending attempt adds to: the partitions that were current when it started.
+"""What an attempt adds to, or merges: the partitions that were current when it started.
 
 They are pinned with its outputs as `base`. Its commit takes their place, and counts only while
 nothing else did: so no row that was there is ever lost.
@@ -13,6 +13,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from trace_platform.domain.freshness import merges
 from trace_platform.drivers.postgres.queries import Tx, load_queries
 from trace_platform.state.task_rows import ClaimedTask, DefinedTask, HeldTask, Pinned
 
@@ -20,14 +21,19 @@ _sql = load_queries(__file__)
 
 
 async def pin(tx: Tx, claimed: Sequence[ClaimedTask]) -> list[ClaimedTask]:
-    """To the outputs of tasks that start and append: what there is to add to."""
-    return [task if task.append is None else await _pin(tx, task, task.append) for task in claimed]
+    """To the outputs of tasks that start, and append or merge: what there is."""
+    return [
+        await _pin(tx, task) if task.append is not None or merges(task.inputs) else task
+        for task in claimed
+    ]
 
 
-async def _pin(tx: Tx, task: ClaimedTask, append: list[str]) -> ClaimedTask:
+async def _pin(tx: Tx, task: ClaimedTask) -> ClaimedTask:
     outputs = []
     for pinned in task.outputs:
-        added: Pinned = {"append": append, "base": await _current(tx, task, pinned)}
+        added: Pinned = {"base": await _current(tx, task, pinned)}
+        if task.append is not None:
+            added["append"] = task.append
         outputs.append(pinned | added)
     await _sql.set_outputs(tx, id=task.id, outputs=Jsonb(outputs))
     return replace(task, outputs=outputs)

@@ -83,6 +83,7 @@ async def replace(
     manifest: Manifest,
     task: HeldTask,
     made_of: Sequence[Read],
+    knows: Sequence[StoredRead],
     gone: Sequence[str],
     moment: datetime,
 ) -> Committed:
@@ -112,7 +113,7 @@ async def replace(
         task_id=task.id,
         attempt=task.attempt,
         made_of=Jsonb([read.stored() for read in made_of]),
-        knows=Jsonb(task.knows),
+        knows=Jsonb(list(knows)),
         moment=moment,
     )
     return Committed(made, replaces=bool(replaced))

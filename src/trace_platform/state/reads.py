@@ -9,7 +9,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from trace_platform.domain.freshness import Given, Read
+from trace_platform.domain.freshness import Given, Read, merges
 from trace_platform.drivers.postgres.queries import Tx, load_queries
 from trace_platform.state import datasets
 from trace_platform.state.datasets import InputFiles
@@ -23,7 +23,7 @@ Place = tuple[UUID, Given]
 Leaving = tuple[UUID, int, Given]
 
 # At which position an input changed, and up to which it is read; whether rows gave way to it.
-_OWN_FACTS = ("changed_at", "read_at", "replaces", "tick", "widened")
+_OWN_FACTS = ("changed_at", "read_at", "replaces", "tick", "widened", "merges")
 # Partitions that leave a table with one task: a token lists their files.
 _LEAVE = 10
 
@@ -190,15 +190,17 @@ async def with_files(tx: Tx, tasks: Sequence[DefinedTask]) -> list[list[Given]]:
     """By task: its inputs, each with the URIs of the files behind it. Of an input that is a table
     those hold what has left the table."""
     inputs = [[as_told(given) for given in task.inputs] for task in tasks]
-    every = [given for each in inputs for given in each]
+    reading = [n for n, task in enumerate(tasks) if not merges(task.inputs)]
+    every = [given for n in reading for given in inputs[n]]
     tables = await _tables(tx, every)
     plain = [g for g in every if not _is_read(g) and g["dataset_version"] not in tables]
     for given, files in zip(plain, await datasets.files_of_inputs(tx, plain), strict=True):
         given["files"] = files
     places: list[Place] = []
     leaving: list[Leaving] = []
-    for task, each in zip(tasks, inputs, strict=True):
-        for given in each:
+    for n in reading:
+        task = tasks[n]
+        for given in inputs[n]:
             if (table := tables.get(given["dataset_version"])) is not None:
                 given |= {"table": True, "files": []}
                 if (cold := await _cold(tx, task, given, table)) is not None:

@@ -20,7 +20,7 @@ class Pinned(TypedDict, total=False):
     dataset_version: str
     # Several jobs write the dataset.
     shared: bool
-    # The unique key of a job that appends, and the partitions that it adds to.
+    # The unique key of a job that appends; the partitions that it adds to, or that a task merges.
     append: list[str]
     base: list[str]
     # As workers are told of it.

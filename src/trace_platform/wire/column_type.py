@@ -18,8 +18,9 @@ _IN_MAP = re.compile(r" \('[^<>]*'\)(?=>)")
 
 
 def stored_name(kind: str) -> str:
-    """The name by which types are compared: those that are stored alike have the same one."""
-    kind = without_inner_names(kind)
+    """The name by which types are compared: those that are stored alike have the same one. What is
+    within a column may be null or not as engines please, like the column itself."""
+    kind = without_inner_names(kind).replace(" not null", "")
     for given, stored in _STORED.items():
         kind = kind.replace(given, stored)
     return kind

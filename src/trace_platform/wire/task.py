@@ -157,8 +157,8 @@ class TaskOutput(Strict):
     )
     files: list[str] = Field(
         default=[],
-        description="For a job that appends, URIs of the files that are committed already in "
-        "the task's range.",
+        description="For a job that appends, and where partitions of a fold become one, URIs of "
+        "the files that are committed already in the task's range.",
     )
 
 

@@ -20,10 +20,13 @@ from trace_platform.domain.freshness import (
     Given,
     Partition,
     Read,
+    StoredRead,
+    as_one,
     has_read,
     is_older,
     keys_of,
     left_of,
+    merges,
     overlap,
     ranges_of,
     reads_of,
@@ -99,7 +102,7 @@ async def commit_outputs(tx: Tx, task: HeldTask, verified: Verified) -> Commits:
             each.output,
             each.manifest,
             task,
-            reads_of(task.inputs),
+            *_made_of(task, each),
             [partition.key for partition in each.current],
             moment,
         )
@@ -174,11 +177,19 @@ async def _check(
 ) -> None:
     """Raise unless it may take the place of what is there."""
     pinned = _pinned(task, staged.output)
-    if pinned.get("append") is not None:
+    if "base" in pinned:
         await _check_base(tx, task, pinned, staged.manifest)
         _refuse_overlap(staged)
     else:
         _refuse_older(task, staged, wakes, gave_way)
+
+
+def _made_of(task: HeldTask, staged: Staged) -> tuple[list[Read], list[StoredRead]]:
+    """What it read, and knew. Of partitions that become one, what they had."""
+    if not merges(task.inputs):
+        return reads_of(task.inputs), task.knows
+    made_of, knows = as_one(staged.current)
+    return made_of, [read.stored() for read in knows]
 
 
 def _pinned(task: HeldTask, output: OutputCommit) -> Pinned:
@@ -232,8 +243,8 @@ def _refuse_overlap(staged: Staged) -> None:
 async def _check_base(tx: Tx, task: HeldTask, pinned: Pinned, manifest: Manifest) -> None:
     if not await appends.is_current(tx, task, pinned):
         raise CommitOvertaken(
-            f"rows were committed where partition {manifest.partition_key} is to be added",
-            hint="another attempt reads them and adds its own",
+            f"rows were committed where partition {manifest.partition_key} is to take its place",
+            hint="another attempt reads what is current",
         )
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from trace_platform.domain.freshness import Given
+from trace_platform.domain.freshness import Given, merges
 from trace_platform.domain.prefix import attempt_prefix, log_uri
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.operators.transform.mode import TRANSFORMS
 from trace_platform.state import appends, reads
 from trace_platform.state.task_rows import DefinedTask, Pinned, TaskRow
+from trace_platform.wire.check_spec import CheckModel, ForeignKey, Sql
 from trace_platform.wire.task import TaskPayload
+
+# What a statement of a check calls an input.
+_INPUT = re.compile(r"\binput_[0-9]", re.IGNORECASE)
 
 
 async def task_payloads(tx: Tx, tasks: Sequence[DefinedTask], bucket: str) -> list[TaskPayload]:
@@ -39,10 +44,22 @@ def output_prefix(bucket: str, task: TaskRow, pinned: Pinned) -> str:
     )
 
 
+def _without_inputs(payload: TaskPayload) -> TaskPayload:
+    """Of a task that reads no input: its checks are those that need none."""
+    checks = [each for each in payload.checks if not _reads_input(each)]
+    return payload.model_copy(update={"checks": checks})
+
+
+def _reads_input(check: CheckModel) -> bool:
+    if isinstance(check, ForeignKey):
+        return check.references.input is not None
+    return isinstance(check, Sql) and _INPUT.search(check.sql) is not None
+
+
 def _payload(
     task: DefinedTask, inputs: list[Given], outputs: list[Pinned], bucket: str
 ) -> TaskPayload:
-    return TaskPayload.model_validate(
+    payload = TaskPayload.model_validate(
         {
             "task_id": task.id,
             "attempt": task.attempt,
@@ -60,3 +77,4 @@ def _payload(
             "log_uri": log_uri(bucket, task.org_id, task.id, task.attempt),
         }
     )
+    return _without_inputs(payload) if merges(task.inputs) else payload

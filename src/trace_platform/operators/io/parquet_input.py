@@ -70,7 +70,7 @@ def merged_schema(found: Sequence[Footer], origin: str) -> pa.Schema:
     for footer in found:
         for field in footer.schema:
             known, where = fields.setdefault(field.name.lower(), (field, footer.uri))
-            if (known.name, known.type) != (field.name, field.type):
+            if known.name != field.name or not _is_alike(known.type, field.type):
                 raise IncompatibleSchema(
                     f"{origin}: column {known.name} is {known.type} in {_name(where)},"
                     f" and {field.name} is {field.type} in {_name(footer.uri)}",
@@ -199,6 +199,21 @@ def _lies_within(footer: Footer, ranges: Sequence[BlockRange]) -> bool:
     return blocks is not None and any(
         each.start <= blocks.start and blocks.end <= each.end for each in merge(ranges)
     )
+
+
+def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether they differ at most in what may be null within: engines say that as they please."""
+    return bool(one == other or _nullable(one) == _nullable(other))
+
+
+def _nullable(kind: pa.DataType) -> pa.DataType:
+    if arrow.is_map(kind):
+        return pa.map_(_nullable(kind.key_type), _nullable(kind.item_type))
+    if arrow.is_list(kind):
+        return pa.list_(_nullable(kind.value_type))
+    if arrow.is_struct(kind):
+        return pa.struct([pa.field(each.name, _nullable(each.type)) for each in kind.fields])
+    return kind
 
 
 def _is_plain(kind: pa.DataType) -> bool:

@@ -99,15 +99,22 @@ def _of_partials(merge: Merge, name: str) -> Column:
     column = f.col(_quoted(name))
     match merge:
         case "count":
-            return f.coalesce(f.sum(column), f.lit(0).cast("bigint"))
+            return _total(column)
         case "avg" | "avg_exact":
             total = column.getField(_TOTAL)
             added = f.sum(total) if merge == "avg" else _limb_sums(total)
-            return f.struct(added.alias(_TOTAL), f.sum(column.getField(_COUNT)).alias(_COUNT))
+            return f.struct(added.alias(_TOTAL), _total(column.getField(_COUNT)).alias(_COUNT))
         case "count_distinct":
             return f.array_sort(f.array_distinct(f.flatten(f.collect_list(column))))
         case _:
             return _of_rows(merge, column)
+
+
+def _total(counts: Column) -> Column:
+    """Never null, as a count of rows is not: partial results of both have the same type."""
+    from pyspark.sql import functions as f
+
+    return f.coalesce(f.sum(counts), f.lit(0).cast("bigint"))
 
 
 def _shown(merge: Merge, name: str) -> Column:

@@ -15,11 +15,11 @@ from trace_platform.operators import frames, scope
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.operators.frames import Frames
 from trace_platform.operators.io.parquet_input import BLOCK, footers, rows, within
-from trace_platform.operators.transform.fold import folded
+from trace_platform.operators.transform.fold import Fold, folded, merged
 from trace_platform.operators.transform.mode import WHOLE, TransformConfig, Window
 from trace_platform.operators.transform.private_session import private_session
 from trace_platform.operators.transform.time_buckets import TimeBuckets
-from trace_platform.wire.task import OutputCommit, TaskInput
+from trace_platform.wire.task import OutputCommit, TaskInput, TaskOutput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,6 +98,8 @@ def run(
             return Result(split=ranges)
         (blocks,) = ranges
     with private_session(task) as own, frames.opened(own) as data:
+        if config.fold is not None and blocks is not None and any(o.files for o in task.outputs):
+            return Result(outputs=[_merged(data, o, config.fold, blocks) for o in task.outputs])
         made = make(Reads(own, own.spark(), data, names(task), blocks, config.window))
         with named():
             return Result(
@@ -121,6 +123,12 @@ def _written(
     rows = _own_blocks(made, config, blocks)
     in_order = config.mode == "map" and _keeps_order(task, rows)
     return data.write(output, rows, blocks or WHOLE, sort_by=() if in_order else None)
+
+
+def _merged(data: Frames, output: TaskOutput, fold: Fold, blocks: BlockRange) -> OutputCommit:
+    """What was committed in the task's range, as one partition. No input is read for it."""
+    rows = merged(data.partials(output), fold)
+    return data.write(output.output_index, rows, blocks, sort_by=fold.by)
 
 
 def _keeps_order(task: TaskContext, frame: DataFrame) -> bool:

@@ -12,9 +12,13 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from tests.integration.dispatcher.redo.test_invalidations import route, say, take
 from tests.support.control_plane import ControlPlane
 from tests.support.transform_chain import TransformChain
 from trace_platform.dispatcher.datasets.resolve_datasets import resolve_datasets
+from trace_platform.dispatcher.storage.merge_folds import merge_folds
+from trace_platform.dispatcher.tasks.requeue_failed import requeue_failed
+from trace_platform.domain.errors import CommitOvertaken
 from trace_platform.operators.spark.session import SparkRuntime
 from trace_platform.query.child.engine import Engine
 from trace_platform.query.protocol.messages import Limits, Run
@@ -23,6 +27,7 @@ from trace_platform.query.service.run_query import cold_relation
 from trace_platform.sql.gate import check
 from trace_platform.sql.relations import Reference
 from trace_platform.wire.query import DatasetRef, ResolveRequest
+from trace_platform.wire.task import Claimed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spark]
 
@@ -179,9 +184,14 @@ async def ledger(plane: ControlPlane, spark_runtime: SparkRuntime, tmp_path: Pat
     return Ledger(plane, spark_runtime, tmp_path)
 
 
-async def assert_exact(ledger: Ledger) -> None:
+async def assert_balances(ledger: Ledger) -> None:
     expected = ledger.expected()
     assert await ledger.queried("select * from balances order by holder") == expected
+
+
+async def assert_exact(ledger: Ledger) -> None:
+    expected = ledger.expected()
+    await assert_balances(ledger)
     read = ledger.rows("holders")
     assert [row | {"total": str(row["total"])} for row in read] == expected
     [supply] = await ledger.queried("select * from supply", "supply")
@@ -207,3 +217,86 @@ async def test_a_fold_adds_up_all_ranges_whatever_is_rewritten_or_comes_late(
     assert {key for job, key in ledger.ran if job == "balances"} == {"30-31"}
     await ledger.rewritten("chain", 12, 14)
     await assert_exact(ledger)
+
+
+# The fold alone: nothing is woken by what becomes one partition.
+ALONE = f"""{DAG[: DAG.index("  - name: supply")]}
+    checks:
+      - {{ kind: not_null, columns: [holder] }}
+      - {{ name: of_rows, kind: sql, sql: select * from input_0 where value is null }}
+publish:
+  balances: {{ from: {{ job: balances }} }}
+"""
+PARTS = [(n, n + 3) for n in range(0, 32, 4)] + [(32, 160)]
+
+
+async def merging(ledger: Ledger) -> Claimed:
+    """The task that makes one partition of those that are old enough, claimed."""
+    assert await merge_folds(ledger.plane.dispatcher.state) == 1
+    assert await merge_folds(ledger.plane.dispatcher.state) == 0, "it is asked for once"
+    await ledger.plane.settle()
+    (claimed,) = await take(ledger.plane)
+    assert claimed.task.inputs[0].files == [], "it reads what its job has made alone"
+    assert [check.label for check in claimed.task.checks] == ["not_null_holder"]
+    return claimed
+
+
+async def tried_again(ledger: Ledger, claimed: Claimed) -> None:
+    await ledger.plane.complete(claimed, status="Failed", error_code="commit_overtaken")
+    ledger.plane.sql("UPDATE tasks SET next_retry_at = clock_timestamp() WHERE status = 'Failed'")
+    await requeue_failed(ledger.plane.dispatcher.state)
+    await ledger.run_all()
+
+
+async def test_neighbours_become_one_partition_that_reads_as_they_did(ledger: Ledger) -> None:
+    await ledger.plane.deploy(ALONE)
+    await ledger.trigger("chain", *PARTS)
+    await ledger.run(await merging(ledger))
+    assert ledger.partitions("balances") == ["0-31", "32-160"]
+    await assert_balances(ledger)
+    assert await merge_folds(ledger.plane.dispatcher.state) == 0
+    # A reorg that reaches below makes all of it anew, of the rows.
+    ledger.fork = 3
+    ledger.ran.clear()
+    await ledger.rewritten("chain", 12, 14)
+    assert {key for job, key in ledger.ran if job == "balances"} == {"0-31"}
+    await assert_balances(ledger)
+
+
+async def test_who_merges_does_not_take_the_place_of_what_was_rewritten_meanwhile(
+    ledger: Ledger,
+) -> None:
+    await ledger.plane.deploy(ALONE)
+    await ledger.trigger("chain", *PARTS)
+    early = await merging(ledger)
+    staged = ledger.result(early)
+    ledger.fork = 3
+    await ledger.rewritten("chain", 5, 5)
+    with pytest.raises(CommitOvertaken, match="rows were committed where partition 0-31"):
+        await ledger.plane.complete(early, outputs=staged.outputs)
+    await tried_again(ledger, early)
+    assert ledger.partitions("balances") == ["0-31", "32-160"]
+    await assert_balances(ledger)
+
+
+async def test_what_was_read_before_the_merge_does_not_take_its_place(ledger: Ledger) -> None:
+    """Two rewrites of one block; who has read the first of them alone is late."""
+    await ledger.plane.deploy(ALONE)
+    await ledger.trigger("chain", *PARTS)
+    merge = await merging(ledger)
+    ledger.fork = 3
+    await say(ledger.plane, "flow.chain", 5, 5)
+    await route(ledger.plane)
+    (ingest,) = await take(ledger.plane)
+    await ledger.run(ingest)
+    await ledger.plane.settle()
+    (late,) = await take(ledger.plane)
+    staged = ledger.result(late)
+    # The merge knows nothing of the rewrite, and is there first.
+    await ledger.run(merge)
+    assert ledger.partitions("balances") == ["0-31", "32-160"]
+    with pytest.raises(CommitOvertaken, match="partition 0-31 is there"):
+        await ledger.plane.complete(late, outputs=staged.outputs)
+    await tried_again(ledger, late)
+    assert ledger.partitions("balances") == ["0-31", "32-160"]
+    await assert_balances(ledger)
