@@ -210,6 +210,7 @@ def _worker(home: Home, settings: Settings, instance: Instance) -> None:
                 allowed=settings.operators.beside_dags,
             ),
             query=lambda token: QueryEndpoint(instance.url("query"), token, ca.read_text()),
+            secrets=NamedSecrets(home).get,
         ),
     )
     try:

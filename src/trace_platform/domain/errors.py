@@ -13,6 +13,7 @@ TraceError
 │   │   └── MissingFile
 │   ├── RangeIncomplete          blocks of a range are missing, or do not link
 │   ├── WrongChain               the node serves another chain than the job asks for
+│   ├── EndpointRefused          an HTTP endpoint says no, or more than is taken
 │   └── MalformedBlock           the node's answer is not a block
 ├── NotFound
 │   └── UnknownDataset           no dataset, or no generation of it, has that name
@@ -42,6 +43,7 @@ TraceError
 │   ├── RpcUnreachable           no answer, or no useful one, from the node
 │   │   ├── ProvidersDisagree    nodes contradict each other
 │   │   └── NodeContradictsItself  an answer of one node is not what another one of it promises
+│   ├── EndpointUnreachable      no answer, or no useful one, from an HTTP endpoint
 │   ├── DispatcherUnreachable
 │   ├── SparkUnreachable         the cluster, or its master, does not answer
 │   ├── DiskFull
@@ -150,6 +152,10 @@ class RangeIncomplete(BadInput):
 
 class WrongChain(BadInput):
     code = "wrong_chain"
+
+
+class EndpointRefused(BadInput):
+    code = "endpoint_refused"
 
 
 class MalformedBlock(BadInput):
@@ -280,6 +286,10 @@ class ProvidersDisagree(RpcUnreachable):
 
 class NodeContradictsItself(RpcUnreachable):
     code = "node_contradicts_itself"
+
+
+class EndpointUnreachable(Unavailable):
+    code = "endpoint_unreachable"
 
 
 class DispatcherUnreachable(Unavailable):

@@ -119,6 +119,10 @@ def _no_query() -> QueryEndpoint:
     raise InvalidConfig("this worker has no query service")
 
 
+def _no_secrets(name: str) -> str:
+    raise InvalidConfig(f"this worker has no secrets, and so not '{name}'")
+
+
 @dataclass(frozen=True, slots=True)
 class TaskContext:
     """One attempt, as its operator sees it."""
@@ -145,6 +149,9 @@ class TaskContext:
     data: Callable[[], DataDatabase] = _no_data
     # SQL over what this attempt may read.
     query: Callable[[], QueryEndpoint] = _no_query
+    # The value of a secret, by its name. Raises InvalidConfig for one that is not set. Neither log
+    # it nor hand it to Spark.
+    secret: Callable[[str], str] = _no_secrets
     # How much is done, of how much: a source says how far it is, and how far the outside. Without a
     # word it is Spark's tasks that are counted.
     progress: Callable[[int, int], None] = lambda done, total: None

@@ -23,6 +23,7 @@ OPERATORS: dict[str, str] = {
     "cryo_ingest": "trace_platform.operators.ingest.cryo_ingest.CryoIngest",
     "file_ingest": "trace_platform.operators.files.file_ingest.FileIngest",
     "file_watch": "trace_platform.operators.files.file_watch.FileWatch",
+    "http_ingest": "trace_platform.operators.http.http_ingest.HttpIngest",
     "integrity_check": "trace_platform.operators.checks.integrity_check.IntegrityCheck",
     "liveliness_monitor": "trace_platform.operators.checks.liveliness_monitor.LivelinessMonitor",
     "log_decode": "trace_platform.operators.decode.log_decode.LogDecode",

@@ -315,6 +315,7 @@ class Attempt:
                 state=self._state,
                 data=self._data,
                 query=self._query,
+                secret=self._resources.secret,
                 progress=self._say_progress,
                 stuck=self._standing.is_stuck,
                 log=self.log,

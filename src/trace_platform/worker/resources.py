@@ -31,6 +31,8 @@ class Resources:
     code: CodeLoader | None = field(default=None)
     # By an attempt's capability token.
     query: Callable[[str], QueryEndpoint] | None = field(default=None)
+    # The value of a secret that a DAG names; None when it is not set.
+    secrets: Callable[[str], str | None] = field(default=lambda _: None)
 
     def operator(self, name: str, config: Mapping[str, Any]) -> tuple[type[Operator], Path | None]:
         """The operator's class; of code beside a DAG also what Spark's executors need of it."""
@@ -55,3 +57,12 @@ class Resources:
         if self.query is None:
             raise InvalidConfig("this worker has no query service")
         return self.query(capability_token)
+
+    def secret(self, name: str) -> str:
+        value = self.secrets(name)
+        if value is None:
+            raise InvalidConfig(
+                f"the secret '{name}' has no value for workers",
+                hint=f"trace secrets set {name}; variables TRACE_SECRET_... do not reach workers",
+            )
+        return value

@@ -70,6 +70,15 @@ EXPECTED: dict[str, Row] = {
         several=False,
         config={"folder": "s3://inbox/a/", "format": "csv", "types": {"a": "int64"}},
     ),
+    "http_ingest": Row(
+        "t",
+        several=True,
+        config={
+            "url": "https://127.0.0.1/",
+            "types": {"a": "int64"},
+            "auth": {"type": "bearer", "secret": "key"},
+        },
+    ),
     "address_labels": Row("p", several=False, config={"folder": "s3://inbox/a/"}),
     "aggregator": Row("rpt", several=True),
     "aggregator by cursor": Row("t", several=True, config={"by": "cursor"}),
@@ -79,7 +88,7 @@ EXPECTED: dict[str, Row] = {
 }
 IN_DISPATCHER = ("aggregator", "range_aggregator", "wire_tap")
 OUTPUTS = {"cryo_ingest": 3, "block_follower": 3, "log_decode": 2, "call_decode": 2}
-OUTPUTS |= {"file_ingest": 2, "address_labels": 2}
+OUTPUTS |= {"file_ingest": 2, "address_labels": 2, "http_ingest": 2}
 
 WORKER = {"activation": "source", "source": {"kind": "always_on"}, "runtime": "ecs_platform"}
 # What a source emits, and the source.
@@ -246,7 +255,14 @@ def _run(row: str, inputs: tuple[TaskInput, ...], store: Path) -> None:
             for each in inputs
         )
     asked = replace(
-        task, inputs=inputs, spark=reached, rpc=reached, data=reached, query=reached, emit=reached
+        task,
+        inputs=inputs,
+        spark=reached,
+        rpc=reached,
+        data=reached,
+        query=reached,
+        emit=reached,
+        secret=reached,
     )
     operator().run(asked)
 

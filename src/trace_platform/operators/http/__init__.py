@@ -1,0 +1,1 @@
+"""JSON and CSV that HTTP endpoints of others answer."""
