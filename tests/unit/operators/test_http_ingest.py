@@ -108,6 +108,14 @@ def test_a_value_that_does_not_fit_rejects_its_record_with_the_reason(
     assert rejected["row"].startswith('{"v": ')
 
 
+def test_what_is_nested_without_end_rejects_its_record(server: HttpServer, ingest: Ingest) -> None:
+    deep = "[" * 700 + "]" * 700
+    server.says(f'[{{"v": "flat"}}, {{"v": {deep}}}]')
+    rows, (rejected,) = ingest.rows(config(server, types={"v": "string"}))
+    assert rows == [{"v": "flat"}]
+    assert "nested too deep" in rejected["reason"]
+
+
 def test_csv_and_lines_of_json_give_the_same_rows(server: HttpServer, ingest: Ingest) -> None:
     server.says('\ufeffname;id;more\n"a ""quoted""\nname";1;x\n;2;\n')
     csv = config(server, format="csv", delimiter=";")
@@ -150,6 +158,8 @@ def test_columns_that_an_answer_brought_stay_with_their_types(
     (row,), (reject,) = ingest.rows(evolving)
     assert row == {"id": 3, "name": "c", "_24h": 2.0, "meta": None, "new": str(2**70)}
     assert reject["reason"] == "column _24h is text, not float64"
+    server.says([{"id": 5, "name": "d", "later": None}])
+    assert "later" not in ingest.rows(evolving)[0][0]
     server.says([{"id": 5, "name": "d", "Name": "e"}])
     with pytest.raises(IncompatibleSchema, match="the column Name, beside name"):
         ingest.tick(evolving)

@@ -66,7 +66,9 @@ class Contract:
         values: dict[str, list[Any]] = {}
         for record in (each for page in pages for each in page if isinstance(each, dict)):
             for name, value in self._unknown(record).items():
-                values.setdefault(name, []).append(value)
+                # Null alone says nothing of a type: it waits for a value.
+                if value is not None:
+                    values.setdefault(name, []).append(value)
         new = {name: inferred(told) for name, told in values.items() if name not in self.evolved}
         for name in new:
             self._refuse_double(name)
@@ -88,7 +90,7 @@ class Contract:
             try:
                 row = self._row(record, place, fits)
             except _Discarded as why:
-                found.rejected.append(Reject(page, number, storable(str(why)), as_json(record)))
+                found.rejected.append(Reject(page, number, storable(str(why)), _shown(record)))
                 continue
             found.count += 1
             for name, values in found.columns.items():
@@ -158,7 +160,8 @@ class Contract:
             self._left_out.update(others)
             return {}
         if self._rule.columns == "evolve":
-            return self._unknown(record)
+            there = self._unknown(record)
+            return {name: value for name, value in there.items() if name in self.evolved}
         said = f"the field {', '.join(others[:_MOST_TOLD])} is no column"
         raise self._misfit(said, place, self._rule.columns)
 
@@ -210,6 +213,13 @@ class _Place:
 
     page: int
     record: int
+
+
+def _shown(record: Any) -> str:
+    try:
+        return as_json(record)
+    except Misfit as why:
+        return str(why)
 
 
 def column_name(field_name: str) -> str:

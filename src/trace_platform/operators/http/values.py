@@ -64,12 +64,19 @@ def inferred(values: Iterable[Any]) -> str:
 
 
 def as_json(value: Any) -> str:
-    """One line; numbers as they were told."""
+    """One line; numbers as they were told. Raise Misfit for what is nested without end."""
+    try:
+        return _told(value)
+    except RecursionError:
+        raise Misfit("a list or an object that is nested too deep") from None
+
+
+def _told(value: Any) -> str:
     if isinstance(value, dict):
-        inner = (f"{_quoted(name)}: {as_json(each)}" for name, each in value.items())
+        inner = (f"{_quoted(name)}: {_told(each)}" for name, each in value.items())
         return f"{{{', '.join(inner)}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(as_json, value))}]"
+        return f"[{', '.join(map(_told, value))}]"
     return str(value) if isinstance(value, Decimal) else _quoted(value)
 
 
