@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
+from trace_platform.sql.derivation import Derivation
 from trace_platform.sql.relations import Column
 
 # What a process may use, and its time for one statement.
@@ -21,6 +22,8 @@ class Readable(msgspec.Struct, frozen=True, kw_only=True):
     columns: list[Column] | None = None
     # Why nobody can read rows of it.
     refused: str | None = None
+    # What origins of columns call it, under whatever name it is read; None: as it is named.
+    source: str | None = None
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -35,6 +38,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 
     steps: list[Step]
     words: list[str] = []
+    # What those stand for that are the same in each task.
+    values: dict[str, str] = {}
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +64,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[Problem] = []
     # Of the statement's rows, as files of them say it. None: that cannot be told.
     columns: list[Column] | None = None
+    # What these are made of, of the relations alone. None: that cannot be told.
+    derivation: Derivation | None = None
     # Of a program: of each step, in their order.
     steps: list[Answer] = []
 

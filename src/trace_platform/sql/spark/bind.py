@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec import structs
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
@@ -17,6 +18,7 @@ from sqlglot.schema import MappingSchema
 
 from trace_platform.domain.alike import alike, did_you_mean, listed
 from trace_platform.sql.checks import Answer, Problem, Program, Readable
+from trace_platform.sql.derive import Rows, derive, rows_of_input, rows_of_step
 from trace_platform.sql.relations import Column
 from trace_platform.sql.spark.read import DIALECT, Refused, place_of, problem, read
 from trace_platform.sql.spark.types import duckdb_type, spark_type
@@ -24,6 +26,7 @@ from trace_platform.sql.spark.types import duckdb_type, spark_type
 _SHOWN = 12
 _ALIKE = 3
 _NOTHING = Readable()
+_MOST_ORIGINS = 20_000
 # As a name that has a schema, whatever it means.
 _ANY = "STRING"
 
@@ -31,18 +34,34 @@ _ANY = "STRING"
 def bind(program: Program, relations: Mapping[str, Readable]) -> Answer:
     """Of each step what is wrong, at its place, and its columns where they can be told."""
     known = {name.lower(): readable for name, readable in relations.items()}
+    made_of = {name: rows_of_input(each.source or name) for name, each in known.items()}
     answers = []
     for step in program.steps:
-        answer = _step(step.sql, program.words, known)
+        answer = _step(step.sql, program, known, made_of)
         answers.append(answer)
         # What reads a step that is wrong is not blamed for it.
         known[step.name.lower()] = Readable(columns=answer.columns)
-    return Answer(steps=answers)
+        made_of.pop(step.name.lower(), None)
+        if answer.derivation is not None:
+            made_of[step.name.lower()] = rows_of_step(answer.derivation)
+    return Answer(steps=_bounded(answers))
 
 
-def _step(sql: str, words: Sequence[str], known: Mapping[str, Readable]) -> Answer:
+def _bounded(answers: Sequence[Answer]) -> list[Answer]:
+    """Lineage of more columns than anybody looks at is left out: an answer is one line."""
+    left, found = _MOST_ORIGINS, []
+    for answer in answers:
+        if answer.derivation is not None:
+            left -= sum(1 + len(column.origins) for column in answer.derivation.columns)
+        found.append(answer if left >= 0 else structs.replace(answer, derivation=None))
+    return found
+
+
+def _step(
+    sql: str, program: Program, known: Mapping[str, Readable], made_of: Mapping[str, Rows]
+) -> Answer:
     try:
-        tree = read(sql, words)
+        tree = read(sql, program.words)
     except Refused as refused:
         return Answer(problems=refused.problems)
     tables = tables_of(tree)
@@ -50,19 +69,23 @@ def _step(sql: str, words: Sequence[str], known: Mapping[str, Readable]) -> Answ
     problems += [*_unnamed(tree, sql), *_mixed_sums(tree, sql)]
     if problems:
         return Answer(problems=problems)
-    schema = _schema(tables, known)
-    if schema is None:
-        return Answer()
+    schema, whole = _schema(tables, known)
     try:
-        return _bound(tree, sql, schema)
+        own = _own_names(tree)
+        bound = _qualified(tree, schema)
+        answer = _bound(bound, sql, schema, own) if whole else Answer()
+        if answer.problems:
+            return answer
+        types = {column.name: column.type for column in answer.columns or ()}
+        derivation = derive(bound, types, made_of, program.values, DIALECT)
+        return structs.replace(answer, derivation=derivation)
     except (SqlglotError, KeyError, ValueError, AttributeError):
         # It knows less of the language than Spark does.
         return Answer()
 
 
-def _bound(tree: exp.Query, sql: str, schema: MappingSchema) -> Answer:
-    own = _own_names(tree)
-    bound = qualify(
+def _qualified(tree: exp.Query, schema: MappingSchema) -> exp.Query:
+    return qualify(
         tree,
         dialect=DIALECT,
         schema=schema,
@@ -70,6 +93,9 @@ def _bound(tree: exp.Query, sql: str, schema: MappingSchema) -> Answer:
         allow_partial_qualification=True,
         quote_identifiers=False,
     )
+
+
+def _bound(bound: exp.Query, sql: str, schema: MappingSchema, own: set[str]) -> Answer:
     scopes = traverse_scope(bound)
     problems = [p for scope in scopes for p in _unknown_columns(scope, sql, schema, own)]
     typed = annotate_types(bound, schema=schema, dialect=DIALECT)
@@ -136,17 +162,21 @@ def _unreadable(table: exp.Table, sql: str, known: Mapping[str, Readable]) -> It
         yield problem(said, sql, place_of(table.this))
 
 
-def _schema(tables: Sequence[exp.Table], known: Mapping[str, Readable]) -> MappingSchema | None:
-    """None where the columns of one are not known."""
+def _schema(
+    tables: Sequence[exp.Table], known: Mapping[str, Readable]
+) -> tuple[MappingSchema, bool]:
+    """Of those whose columns are known, and whether these are all."""
     found: dict[str, object] = {}
+    whole = True
     for table in tables:
         columns = known.get(table.name.lower(), _NOTHING).columns
         if not columns:
-            return None
+            whole = False
+            continue
         found[table.name.lower()] = {
             column.name.lower(): spark_type(column.type) or _ANY for column in columns
         }
-    return MappingSchema(found, dialect=DIALECT)
+    return MappingSchema(found, dialect=DIALECT), whole
 
 
 def _own_names(tree: exp.Query) -> set[str]:
@@ -218,6 +248,9 @@ def _is_hex(node: exp.Expr) -> bool:
 def _columns(tree: exp.Query) -> list[Column] | None:
     names = [name.lower() for name in tree.named_selects]
     if not names or "*" in names or "" in names or len(set(names)) < len(names):
+        return None
+    if len(names) != len(tree.selects):
+        # Of a function that makes several columns.
         return None
     return [
         Column(name, duckdb_type(select.type))
