@@ -78,6 +78,11 @@ class OperatorConfig(BaseModel):
         answer nobody needs to say them."""
         return None
 
+    def made_of(self) -> Sequence[Mapping[str, Sequence[str]]] | None:
+        """Of each output whose columns are known, by column: those of input 0 that it is computed
+        from. Nobody needs to say it of a statement's answer; None: nobody can."""
+        return None
+
 
 class OperatorLog(Protocol):
     """An event's name and its facts. Secrets are masked by name and shape; do not count on it."""

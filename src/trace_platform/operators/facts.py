@@ -4,7 +4,7 @@ defaults, those that are wrong are named."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -52,6 +52,8 @@ class Judged(_Said):
     statements: tuple[Statement, ...] = ()
     program: SparkProgram | None = None
     columns: tuple[tuple[ManifestColumn, ...], ...] | None = None
+    # By output and column: what of input 0 it is computed from.
+    made_of: tuple[dict[str, list[str]], ...] | None = None
     # Of the config, as pydantic tells them, and the fields that it has.
     config_errors: list[dict[str, Any]] = []
     config_fields: list[str] = []
@@ -94,6 +96,7 @@ def judge(operator: type, config: dict[str, Any]) -> Judged:
         told = to_jsonable_python(found, fallback=str, inf_nan_mode="strings")
         return judged.model_copy(update={"config_errors": told})
     outputs, accepts, columns = made.outputs(), made.accepts(), made.columns()
+    made_of = made.made_of()
     emits = made.emits()
     return judged.model_copy(
         update={
@@ -103,8 +106,13 @@ def judge(operator: type, config: dict[str, Any]) -> Judged:
             "statements": made.statements(),
             "program": made.program(),
             "columns": None if columns is None else tuple(map(tuple, columns)),
+            "made_of": None if made_of is None else tuple(map(_as_lists, made_of)),
         }
     )
+
+
+def _as_lists(made_of: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {column: list(origins) for column, origins in made_of.items()}
 
 
 def refuse_half_made(operator: type, name: str) -> None:

@@ -39,16 +39,29 @@ class SparkStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Folded:
+    """A column that a fold keeps: what is called, and of which column of the statement."""
+
+    call: str
+    column: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class SparkProgram:
     steps: tuple[SparkStep, ...]
     # Parameters that it may name.
     words: tuple[str, ...] = ()
+    # Those that are the same in each task, and what they stand for.
+    values: dict[str, str] = field(default_factory=dict)
     # By the job's outputs: the step whose rows they are. One that is not named has the rows of the
     # step of its own name, or, where it is the only output, of the last.
     outputs: dict[str, str] = field(default_factory=dict)
     # Of a fold: the columns that it needs of a step whose rows are an output, each with the place
     # in `fold` that names it. What becomes of them are other columns.
     folded: tuple[tuple[str, str], ...] = ()
+    # The columns that these become: the key, and by name what is added up for it.
+    fold_by: tuple[str, ...] = ()
+    fold_values: dict[str, Folded] = field(default_factory=dict)
 
     def step_of(self, output: str, outputs: int) -> str | None:
         """None: it has none."""

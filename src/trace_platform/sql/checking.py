@@ -11,6 +11,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from trace_platform.confinement import confine
 from trace_platform.sql.checks import (
     CPU_S,
@@ -59,9 +61,14 @@ def main() -> None:
 
 
 def _answer(binder: Binder, question: Question) -> Answer:
+    # What stands behind these is another parser, which most processes never need.
     if question.program is None:
-        return binder.answer(question)
-    # It is read by another parser, which most processes never need.
+        answer = binder.answer(question)
+        if not question.wants_lineage:
+            return answer
+        from trace_platform.sql.duckdb_lineage import derivation_of
+
+        return structs.replace(answer, derivation=derivation_of(question, answer))
     from trace_platform.sql.spark.bind import bind
 
     return bind(question.program, question.relations)

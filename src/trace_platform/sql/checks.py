@@ -49,6 +49,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     # By name. Several may stand for the same.
     relations: dict[str, Readable]
     program: Program | None = None
+    # Of a statement: what its columns are made of too.
+    wants_lineage: bool = False
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

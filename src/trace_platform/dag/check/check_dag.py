@@ -11,7 +11,7 @@ from trace_platform.dag.check.operators import CheckedOperators
 from trace_platform.dag.check.publish import publish_problems
 from trace_platform.dag.check.row_checks import check_problems
 from trace_platform.dag.check.runtime import runtime_problems
-from trace_platform.dag.check.statements import Known, has_sql, sql_problems
+from trace_platform.dag.check.statements import Known, Output, check_columns, has_sql
 from trace_platform.dag.check.unused import unused_fields
 from trace_platform.dag.check.updates import emitted_updates, update_problems
 from trace_platform.dag.model.dag import Dag, Job, JobOutputRef
@@ -27,6 +27,7 @@ from trace_platform.dag.read.errors import MAX_LISTED
 from trace_platform.domain.own_code import Code
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.operators.accepts import Updates
+from trace_platform.sql.derivation import Derivation
 
 BUILT_IN = Runtimes.default()
 NO_CODE = Code()
@@ -45,6 +46,8 @@ class CheckedDag:
     root: Place
     warnings: list[DagError]
     has_sql: bool
+    # By output: what its columns are made of, where that can be told.
+    derivations: Mapping[Output, Derivation]
 
     @property
     def said_warnings(self) -> list[str]:
@@ -75,19 +78,19 @@ def check_file(
         for path, problem in _problems(names, runtimes, operators, emitted)
         if not draft.doubts(path)
     ]
-    reads_sql = has_sql(names, operators)
-    if reads_sql:
-        errors += [
-            error_at(draft.root, each.path, each.said, each.within)
-            for each in sql_problems(names, operators, emitted, known)
-            if not draft.doubts(each.path) and not draft.doubts_inputs(each.path[:2])
-        ]
+    columns = check_columns(names, operators, emitted, known)
+    errors += [
+        error_at(draft.root, each.path, each.said, each.within)
+        for each in columns.problems
+        if not draft.doubts(each.path) and not draft.doubts_inputs(each.path[:2])
+    ]
     if errors:
         raise DagErrors(errors)
     warnings = [error_at(draft.root, path, said) for path, said in unused_fields(draft.dag)]
     in_order = sorted(warnings, key=lambda each: (each.line, each.column))
     dag = draft.dag.on(runtimes).with_code(code)
-    return CheckedDag(dag, file, draft.root, in_order, reads_sql)
+    reads_sql = has_sql(names, operators)
+    return CheckedDag(dag, file, draft.root, in_order, reads_sql, columns.derivations)
 
 
 def _problems(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
+from trace_platform.dag.check.derivations import by_input, folded, key_of, of_operator
 from trace_platform.dag.check.names import Names
 from trace_platform.dag.check.operators import CheckedOperators
 from trace_platform.dag.check.updates import waking
@@ -26,6 +29,7 @@ from trace_platform.operators.facts import Judged
 from trace_platform.operators.statement import SparkProgram, Statement, Word
 from trace_platform.sql.checker import Checker
 from trace_platform.sql.checks import Program, Question, Readable, Step
+from trace_platform.sql.derivation import Derivation
 from trace_platform.sql.relations import Column
 from trace_platform.wire.delivery import DELIVERY_COLUMNS
 from trace_platform.wire.manifest import ManifestColumn
@@ -55,18 +59,28 @@ class SqlProblem:
     within: tuple[int, int] | None = None
 
 
-def sql_problems(
+@dataclass(frozen=True, slots=True)
+class CheckedColumns:
+    """What is wrong with statements, and what the columns of outputs are made of, where that can be
+    told."""
+
+    problems: list[SqlProblem]
+    derivations: dict[Output, Derivation]
+
+
+def check_columns(
     names: Names, operators: CheckedOperators, emitted: Mapping[str, Updates], known: Known
-) -> list[SqlProblem]:
+) -> CheckedColumns:
     """Of every statement. What nobody knows the columns of is not held against one."""
     places = {id(job): n for n, job in enumerate(names.dag.jobs)}
     with Checker() as checker:
         check = _Check(names, operators, emitted, known, checker)
-        return [
+        problems = [
             problem
             for job in order_jobs(names)
             for problem in check.job(job, ("jobs", places[id(job)], "config"))
         ]
+        return CheckedColumns(problems, check.derivations)
 
 
 def has_sql(names: Names, operators: CheckedOperators) -> bool:
@@ -88,22 +102,32 @@ class _Check:
         self._names, self._operators, self._emitted = names, operators, emitted
         self._known, self._checker = known, checker
         self._outputs: dict[Output, Readable] = {}
+        self.derivations: dict[Output, Derivation] = {}
 
     def job(self, job: Job, path: Path) -> list[SqlProblem]:
         judged = self._operators.of(job)
         for index, readable in enumerate(self._written(job, judged)):
             self._outputs[job.name, index] = readable
+        if judged is not None:
+            self._derive_of_operator(job, judged)
         problems: list[SqlProblem] = []
         for statement in _statements(judged):
             where = (*path, *statement.field)
             problems += self._word_problems(job, statement, where)
-            answer = self._checker.answer(Question(sql=statement.sql, relations=self._reads(job)))
+            answer = self._checker.answer(
+                Question(
+                    sql=statement.sql,
+                    relations=self._reads(job),
+                    wants_lineage=statement.output is not None,
+                )
+            )
             problems += [
                 SqlProblem(where, each.said, _within(each.line, each.column))
                 for each in answer.problems
             ]
             if statement.output is not None:
                 self._outputs[job.name, statement.output] = Readable(columns=answer.columns)
+                self._derive(job, statement.output, answer.derivation)
         if judged is not None and judged.program is not None:
             problems += self._program(job, judged.program, path)
         return problems
@@ -111,31 +135,47 @@ class _Check:
     def _program(self, job: Job, program: SparkProgram, path: Path) -> Iterator[SqlProblem]:
         """Of Spark SQL; what its steps write is known to those that read it."""
         asked = Program(
-            steps=[Step(each.name, each.sql) for each in program.steps], words=list(program.words)
+            steps=[Step(each.name, each.sql) for each in program.steps],
+            words=list(program.words),
+            values=program.values,
         )
         answer = self._checker.answer(Question(relations=self._called(job), program=asked))
         yield from (SqlProblem(path, each.said) for each in answer.problems)
         for step, found in zip(program.steps, answer.steps, strict=False):
             for each in found.problems:
                 yield SqlProblem((*path, *step.field), each.said, _within(each.line, each.column))
-        columns = {
-            step.name: a.columns for step, a in zip(program.steps, answer.steps, strict=False)
-        }
+        answers = {step.name: a for step, a in zip(program.steps, answer.steps, strict=False)}
         for index, output in enumerate(job.outputs):
             name = program.step_of(output, len(job.outputs))
             if name is None:
                 said = f"no step makes the rows of output '{output}': give a step that name, or say"
                 yield SqlProblem(path, f"{said} outputs: {{ {output}: STEP }}")
-            elif (there := columns.get(name)) is not None:
+            elif name in answers:
+                there, made = answers[name].columns, answers[name].derivation
                 if program.folded:
-                    yield from _fold_problems(program, path, [column.name for column in there])
-                else:
+                    known = [column.name for column in there or ()]
+                    yield from _fold_problems(program, path, known) if known else ()
+                    made = made and folded(made, program.fold_by, program.fold_values)
+                elif there is not None:
                     self._outputs[job.name, index] = Readable(columns=there)
+                self._derive(job, index, made)
         for output in program.outputs.keys() - set(job.outputs):
             cure = meant(output, job.outputs) or f"it has {', '.join(job.outputs)}"
             yield SqlProblem(
                 (*path, "outputs", output), f"the job has no output '{output}'; {cure}"
             )
+
+    def _derive(self, job: Job, output: int, found: Derivation | None) -> None:
+        if found is not None:
+            self.derivations[job.name, output] = by_input(found, job, self._keys(job))
+
+    def _derive_of_operator(self, job: Job, judged: Judged) -> None:
+        read = [self._readable(edge.source).columns for edge in job.inputs]
+        for output, found in of_operator(job, judged, self._keys(job), read):
+            self.derivations[job.name, output] = found
+
+    def _keys(self, job: Job) -> list[str]:
+        return [key_of(edge.source, self._names) for edge in job.inputs]
 
     def _called(self, job: Job) -> dict[str, Readable]:
         """By the names that a transform may call it: also those of its job and its output, where
@@ -144,7 +184,7 @@ class _Check:
         more: dict[str, list[Readable]] = {}
         for edge in job.inputs:
             for name in input_names(edge.source):
-                more.setdefault(name, []).append(self._readable(edge.source))
+                more.setdefault(name, []).append(self._read(edge.source))
         found |= {name: each[0] for name, each in more.items() if len(each) == 1}
         return found | self._reads(job)
 
@@ -153,7 +193,7 @@ class _Check:
         found: dict[str, Readable] = {}
         named: dict[str, Readable] = {}
         for number, edge in enumerate(job.inputs):
-            readable = self._readable(edge.source)
+            readable = self._read(edge.source)
             found[f"input_{number}"] = readable
             for name in self._published_as(edge.source):
                 named.setdefault(name, readable)
@@ -167,6 +207,10 @@ class _Check:
         for name, publish in self._names.dag.publish.items():
             if len(publish.sources) == 1 and self._names.output(publish.sources[0]) == output:
                 yield name
+
+    def _read(self, source: JobOutputRef | DatasetRef) -> Readable:
+        """Whatever it is called: what is made of it says what it is."""
+        return structs.replace(self._readable(source), source=key_of(source, self._names))
 
     def _readable(self, source: JobOutputRef | DatasetRef) -> Readable:
         if isinstance(source, JobOutputRef):

@@ -83,6 +83,15 @@ class Config(FunctionsConfig):
         decoder = CallDecoder(self.chosen(), self.kept())
         return [manifest_columns(schema) for schema in decoder.schemas]
 
+    def made_of(self) -> list[dict[str, list[str]]]:
+        made_of = CallDecoder(self.chosen(), self.kept()).made_of
+        if self.calls == "transactions":
+            return made_of
+        return [
+            {column: [_of_trace(each) for each in origins] for column, origins in output.items()}
+            for output in made_of
+        ]
+
 
 class CallDecode:
     name: ClassVar[str] = "call_decode"
@@ -125,6 +134,10 @@ def _of_traces(rows: DataFrame) -> DataFrame:
     kinds = {field.name: _spark_type(field.type) for field in (*OF_TRACES,)}
     kinds[INPUT] = "binary"
     return calls.select(*decode_task.with_nulls(calls, _MAY_LACK, kinds))
+
+
+def _of_trace(column: str) -> str:
+    return _TRACED.get(column, {"success": "error"}.get(column, column))
 
 
 def _spark_type(kind: pa.DataType) -> str:

@@ -19,6 +19,7 @@ from trace_platform.operators.decode.decoded import (
     Decoded,
     Undecoded,
     assembled,
+    origins_of,
     undecoded_schema,
 )
 from trace_platform.operators.decode.layout import laid_out
@@ -49,6 +50,13 @@ class CallDecoder:
     def schemas(self) -> list[pa.Schema]:
         rest = undecoded_schema(self._kept, RAW, "function")
         return [*(case.schema(self._kept) for case in self.cases), rest]
+
+    @property
+    def made_of(self) -> list[dict[str, list[str]]]:
+        """By output and column: the columns of calls that it is read from."""
+        found = [origins_of(case, self._kept, [INPUT] * len(case.laid)) for case in self.cases]
+        raw = {name: [name] for name in (*self._kept.names, INPUT)}
+        return [*found, {**raw, "function": [INPUT], "reason": [INPUT]}]
 
     def decode(self, batch: pa.RecordBatch) -> Decoded:
         found, undecoded = Decoded(), Undecoded(batch.num_rows)

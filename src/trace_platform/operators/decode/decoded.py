@@ -46,6 +46,17 @@ class Decoded:
     counts: Counts = field(default_factory=Counter)
 
 
+def origins_of(case: Case, kept: pa.Schema, held: Sequence[str]) -> dict[str, list[str]]:
+    """By column of the case's output: the column that came with the row, or the one that holds the
+    parameter, as `held` says of each."""
+    params = {
+        column.name: [of]
+        for laid, of in zip(case.laid, held, strict=True)
+        for column in laid.columns
+    }
+    return {**{name: [name] for name in kept.names}, **params, ABI.name: []}
+
+
 class BatchDecoder(Protocol):
     """Sent to executors. The outputs are its cases' and, last, what was not decoded."""
 

@@ -30,6 +30,9 @@ class Config(EventsConfig):
     def columns(self) -> list[list[ManifestColumn]]:
         return [manifest_columns(schema) for schema in LogDecoder(self.chosen()).schemas]
 
+    def made_of(self) -> list[dict[str, list[str]]]:
+        return LogDecoder(self.chosen()).made_of
+
 
 class LogDecode:
     name: ClassVar[str] = "log_decode"

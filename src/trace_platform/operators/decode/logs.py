@@ -20,6 +20,7 @@ from trace_platform.operators.decode.decoded import (
     Indexes,
     Undecoded,
     assembled,
+    origins_of,
     undecoded_schema,
 )
 from trace_platform.operators.decode.layout import Laid, laid_out
@@ -60,6 +61,17 @@ class LogDecoder:
     @cached_property
     def schemas(self) -> list[pa.Schema]:
         return [*(case.schema(KEPT) for case in self.cases), undecoded_schema(KEPT, RAW, "event")]
+
+    @property
+    def made_of(self) -> list[dict[str, list[str]]]:
+        """By output and column: the columns of logs that it is read from."""
+        found = []
+        for event, case in zip(self._events, self.cases, strict=True):
+            topics = iter(TOPICS[not event.anonymous :])
+            held = [next(topics) if each.param.indexed else "data" for each in case.laid]
+            found.append(origins_of(case, KEPT, held))
+        raw = {name: [name] for name in (*KEPT.names, *RAW.names)}
+        return [*found, {**raw, "event": ["topic0"], "reason": list(RAW.names)}]
 
     @property
     def topics(self) -> list[bytes]:

@@ -16,6 +16,7 @@ from pydantic import Field, StringConstraints, model_validator
 from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.operators.contract import OperatorConfig
+from trace_platform.operators.statement import Folded
 from trace_platform.wire.manifest import Merge
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ class Fold(OperatorConfig):
             if kind in ("first", "last"):
                 named.append((_PLACES[0], "values"))
         return named
+
+    @property
+    def results(self) -> dict[str, Folded]:
+        """What each of its values is, of which column of the statement."""
+        return {name: Folded(call, parsed(call)[1]) for name, call in self.values.items()}
 
 
 def parsed(call: str) -> tuple[Aggregate, str | None]:

@@ -6,6 +6,7 @@ forward: row by row, by whole buckets of blocks, or all of it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -63,8 +64,20 @@ class Config(TransformConfig):
         if self.sql is not None:
             steps = (SparkStep(("sql",), ONLY, self.sql),)
         blocks = () if self.mode == "full" else (START, END)
-        folded = () if self.fold is None else tuple(self.fold.needed)
-        return SparkProgram(steps, (*self.params, *blocks), dict(self.step_of_output), folded)
+        program = SparkProgram(
+            steps,
+            (*self.params, *blocks),
+            {name: repr(value) for name, value in self.params.items()},
+            dict(self.step_of_output),
+        )
+        if self.fold is None:
+            return program
+        return replace(
+            program,
+            folded=tuple(self.fold.needed),
+            fold_by=tuple(self.fold.by),
+            fold_values=self.fold.results,
+        )
 
 
 class SqlTransform:
