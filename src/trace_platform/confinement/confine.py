@@ -81,21 +81,28 @@ def limit_files(spill_mb: int) -> None:
 
 
 def limit_memory(extra_mb: int) -> None:
-    """Allow this much address space beyond what the warm process has mapped.
+    """Allow this much memory beyond what the warm process has: of address space, and of pages that
+    it may write to, because the heaps of its threads have reserved more than they use yet.
 
-    DuckDB's own limit misses some allocations (a huge string, a huge list); this one does not.
+    DuckDB's own limit misses some allocations (a huge string, a huge list); these do not.
     """
-    with open("/proc/self/statm") as file:
-        mapped = int(file.read().split()[0]) * resource.getpagesize()
-    ceiling = mapped + (extra_mb << 20)
-    resource.setrlimit(resource.RLIMIT_AS, (ceiling, ceiling))
+    for limit, used in _memory_used().items():
+        ceiling = used + (extra_mb << 20)
+        resource.setrlimit(limit, (ceiling, ceiling))
 
 
 def memory_left_mb() -> int:
-    """Address space that can still be asked for. What was freed is not always given back."""
+    """Memory that can still be asked for. What was freed is not always given back."""
+    left = [resource.getrlimit(limit)[0] - used for limit, used in _memory_used().items()]
+    return min(left) >> 20
+
+
+def _memory_used() -> dict[int, int]:
+    """In bytes, by the limit that counts it."""
     with open("/proc/self/statm") as file:
-        mapped = int(file.read().split()[0]) * resource.getpagesize()
-    return (resource.getrlimit(resource.RLIMIT_AS)[0] - mapped) >> 20
+        pages = [int(each) for each in file.read().split()]
+    size = resource.getpagesize()
+    return {resource.RLIMIT_AS: pages[0] * size, resource.RLIMIT_DATA: pages[5] * size}
 
 
 def limit_cpu(seconds: float) -> None:
