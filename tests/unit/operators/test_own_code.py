@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
+import sys
 import sysconfig
 import threading
 from collections.abc import Iterator
@@ -283,6 +284,18 @@ def test_the_list_tells_where_an_operator_comes_from_and_no_package_takes_a_name
     assert told["no_op"]["origin"] == "Trace"
     assert "cannot be imported" in told["broken"]["problem"]
     assert {"cryo_ingest", "aggregator"} <= told.keys()
+
+
+def test_to_load_code_leaves_alone_how_other_modules_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other threads import meanwhile."""
+    monkeypatch.setattr("importlib.invalidate_caches", lambda: pytest.fail("all is forgotten"))
+    monkeypatch.setitem(sys.path_importer_cache, "relative", None)
+    files = {"alone.py": "class Alone: pass\n"}
+    loader = CodeLoader(tmp_path, lambda _: canonical(files))
+    assert loader.load(CodeRef("alone.py", "Alone", digest_of(files))).__name__ == "Alone"
+    assert "relative" in sys.path_importer_cache
 
 
 def test_code_that_is_slow_to_import_keeps_no_other_waiting(tmp_path: Path) -> None:

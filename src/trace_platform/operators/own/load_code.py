@@ -85,7 +85,9 @@ class CodeLoader:
         partial.write_bytes(zipped(digest, json.loads(content)))
         partial.replace(path)
         sys.path.append(str(path))
-        importlib.invalidate_caches()
+        # Of this path alone: `importlib.invalidate_caches` forgets those of others too, and two
+        # threads that do so at once fail with KeyError.
+        sys.path_importer_cache.pop(str(path), None)
         return path
 
 
