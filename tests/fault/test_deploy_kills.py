@@ -180,6 +180,7 @@ def gives_up_what_is_built(walk: Walk, step: str | None) -> None:
 SCENARIOS: dict[str, tuple[Scenario, tuple[str, ...]]] = {
     "deploy": (deploys_and_cuts_over, ("deploy",)),
     "cut_over": (deploys_and_cuts_over, ("advance",)),
+    "both": (deploys_and_cuts_over, ("deploy", "advance")),
     "build": (deploys_and_cuts_over, IN_THE_BACKGROUND),
     "failed_build": (gives_up_what_failed, ("advance",)),
     "canceled_build": (gives_up_what_is_built, ("rollback",)),
@@ -203,20 +204,36 @@ def walk(state_dsns: Any, tmp_path: Path) -> Iterator[Walk]:
             reader.close()
 
 
-# The others take as long again, and are walked with all their statements by the long test.
+def test_killed_before_and_after_the_commit_of_a_deploy_and_of_a_cut_over(walk: Walk) -> None:
+    """With all written and nothing committed, and with all committed and nobody told."""
+    found = [step for step in find_steps(walk, "both") if is_first_after_a_write(step)]
+    chosen = []
+    for verb in SCENARIOS["both"][1]:
+        wrote = [step for step in found if step.startswith(f"{verb}/")]
+        last = max(n for n, step in enumerate(wrote) if "/commit#" in step)
+        chosen += wrote[last - 1 : last + 1]
+    kill_at_each(walk, "both", chosen)
+
+
+# The others take as long again, and are walked with all their statements by the longer test.
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", ["deploy", "cut_over"])
 def test_killed_after_each_statement_that_writes(walk: Walk, scenario: str) -> None:
     found = find_steps(walk, scenario)
-    once = [s for s in found if "#1:" in s or "/commit#" in s]
-    kill_at_each(walk, scenario, [s for s in once if s.endswith(":after") and writes(s)])
+    kill_at_each(walk, scenario, [step for step in found if is_first_after_a_write(step)])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "both"])
 def test_killed_at_each_statement(walk: Walk, scenario: str, moment: str) -> None:
     found = find_steps(walk, scenario)
     kill_at_each(walk, scenario, [step for step in found if step.endswith(f":{moment}")])
+
+
+def is_first_after_a_write(step: str) -> bool:
+    once = "#1:" in step or "/commit#" in step
+    return once and step.endswith(":after") and writes(step)
 
 
 def find_steps(walk: Walk, scenario: str) -> list[str]:

@@ -68,6 +68,7 @@ PUBLISHED = ["r0", "s00", "s11", "t2", "join_kept", "middle", "m0", "m1", "n0", 
 PLAIN = [f"{DAG}_{job}" for job in ("middle", "m0", "m1", "n0", "n2")]
 
 
+@pytest.mark.long
 def test_a_deploy_and_a_rollback_under_load(state_dsns: Any, tmp_path: Path) -> None:
     with engine(tmp_path, state_dsns) as stack:
         dispatcher = stack.dispatcher()

@@ -11,7 +11,7 @@ import pytest
 from tests.support.stack import trace, wait_for
 from trace_platform.app.api_client import control_client
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from tests.support.stack import Stack, trace, wait_for
 from trace_devchain import DevChain
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(400)]
 
 BLOCKS = 8000
 TASKS = BLOCKS // 250
