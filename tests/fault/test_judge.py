@@ -25,8 +25,9 @@ async def stage(postgres: PostgresServer) -> AsyncIterator[Stage]:
         yield opened
 
 
-async def test_a_hundred_histories_end_in_what_should_be_there(stage: Stage) -> None:
-    failure = await first_failure(stage, Asked(EVERY, seed=1, histories=100), Tally())
+@pytest.mark.parametrize("histories", [24, pytest.param(300, marks=pytest.mark.long)])
+async def test_histories_end_in_what_should_be_there(stage: Stage, histories: int) -> None:
+    failure = await first_failure(stage, Asked(EVERY, seed=1, histories=histories), Tally())
     assert failure is None, f"\n{failure}"
 
 

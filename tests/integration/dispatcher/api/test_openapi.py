@@ -51,7 +51,6 @@ NAMES = {
     "yaml": DAG,
 }
 EXAMPLES = settings(
-    max_examples=10,
     derandomize=True,
     database=None,
     deadline=None,
@@ -99,7 +98,11 @@ def test_each_kind_of_secret_is_described() -> None:
     assert "code" in SCHEMA["components"]["schemas"]["ProblemDetails"]["required"]
 
 
-def test_every_answer_is_as_described(served: ServedDispatcher, subtests: Any) -> None:
+# Of each operation, by each of three who ask.
+@pytest.mark.parametrize("examples", [3, pytest.param(25, marks=pytest.mark.long)])
+def test_every_answer_is_as_described(
+    served: ServedDispatcher, subtests: Any, examples: int
+) -> None:
     claimed = served.run(a_claimed_task)
     schema = schemathesis.openapi.from_url(f"{served.url}/openapi.json")
     with requests.Session() as session:
@@ -107,7 +110,8 @@ def test_every_answer_is_as_described(served: ServedDispatcher, subtests: Any) -
             operation = found.ok()
             for mode, knows in ((WRONG, False), (RIGHT, False), (RIGHT, True)):
                 with subtests.test(f"{operation.label} {mode.value}", knows_names=knows):
-                    try_out(operation, mode, Caller(served.url, session, claimed, knows))
+                    caller = Caller(served.url, session, claimed, knows)
+                    try_out(operation, mode, caller, examples)
 
 
 async def a_claimed_task(plane: ControlPlane) -> Claimed:
@@ -149,8 +153,8 @@ class Caller:
         return self.claimed.capability_token if is_of_attempts else SECRETS.user_token
 
 
-def try_out(operation: Any, mode: GenerationMode, caller: Caller) -> None:
-    @EXAMPLES
+def try_out(operation: Any, mode: GenerationMode, caller: Caller, examples: int) -> None:
+    @settings(EXAMPLES, max_examples=examples)
     @given(case=operation.as_strategy(generation_mode=mode))
     def look(case: Any) -> None:
         response = caller.call(case)
