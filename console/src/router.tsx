@@ -50,13 +50,17 @@ const dataset = createRoute({
 const graph = createRoute({
   getParentRoute: () => root,
   path: "/graph",
-  component: NotFound,
+  component: lazyRouteComponent(() => import("./pages/graph"), "GraphPage"),
   validateSearch: (said: Record<string, unknown>): { dag?: string | undefined; at?: string | undefined } => ({
     dag: text(said.dag),
     at: text(said.at),
   }),
 });
-const chains = createRoute({ getParentRoute: () => root, path: "/chains", component: NotFound });
+const chains = createRoute({
+  getParentRoute: () => root,
+  path: "/chains",
+  component: lazyRouteComponent(() => import("./pages/chains"), "Chains"),
+});
 const runs = createRoute({
   getParentRoute: () => root,
   path: "/runs",

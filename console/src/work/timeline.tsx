@@ -51,7 +51,7 @@ export function Timeline({ tasks }: { tasks: S<"TaskStatus">[] }) {
         </div>
       ))}
       <div className="lane-axis">
-        <span>{clock(new Date(from).toISOString())}</span>
+        <span title={clock(new Date(from).toISOString())}>{clock(new Date(from).toISOString()).slice(11)}</span>
         <span>{duration((to - from) / 1000)}</span>
         <span>{clock(new Date(to).toISOString()).slice(11)}</span>
       </div>

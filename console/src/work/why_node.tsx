@@ -43,7 +43,7 @@ export function WhyNode({
               <strong>{data.answer}</strong>
             </p>
             <ul className="stack">
-              {data.reasons.map((reason, index) => (
+              {data.reasons.filter((reason) => tells(reason, data.answer)).map((reason, index) => (
                 <li key={index} className="row" style={{ alignItems: "baseline", flexWrap: "nowrap" }}>
                   <Glyph tone={toneOfReason(reason)} />
                   <div className="grow">
@@ -83,6 +83,11 @@ export function WhyNode({
       </Loaded>
     </div>
   );
+}
+
+/** A reason that is the answer itself, with nothing to do about it, is not said twice. */
+function tells(reason: S<"Reason"> | S<"DatasetReason">, answer: string): boolean {
+  return reason.text !== answer || Boolean(reason.cure) || ("steps" in reason && reason.steps > 0);
 }
 
 function Cure({ text }: { text: string }) {
