@@ -89,12 +89,12 @@ const why = createRoute({
 const backfills = createRoute({
   getParentRoute: () => root,
   path: "/backfills",
-  component: NotFound,
+  component: lazyRouteComponent(() => import("./pages/backfills"), "Backfills"),
 });
 const deploy = createRoute({
   getParentRoute: () => root,
   path: "/deploy",
-  component: NotFound,
+  component: lazyRouteComponent(() => import("./pages/deploy"), "DeployPage"),
   validateSearch: (said: Record<string, unknown>): { dag?: string | undefined } => ({
     dag: text(said.dag),
   }),
@@ -102,9 +102,13 @@ const deploy = createRoute({
 const operators = createRoute({
   getParentRoute: () => root,
   path: "/operators",
-  component: NotFound,
+  component: lazyRouteComponent(() => import("./pages/operators"), "Operators"),
 });
-const health = createRoute({ getParentRoute: () => root, path: "/health", component: NotFound });
+const health = createRoute({
+  getParentRoute: () => root,
+  path: "/health",
+  component: lazyRouteComponent(() => import("./pages/health"), "HealthPage"),
+});
 
 function text(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;

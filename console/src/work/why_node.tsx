@@ -8,13 +8,14 @@ import { ago } from "../ui/format";
 import { Loaded } from "../ui/problem";
 import { Glyph, toneOf, type Tone } from "../ui/state";
 
+type AnyReason = S<"Reason"> | S<"DatasetReason">;
 type Answer = S<"Why"> | S<"DatasetWhy">;
 
 const BAD = ["failed", "failing", "source_down", "source_stuck", "runtime_off", "no_worker", "invalid", "check_failed", "held_by_check", "known_wrong"];
 const WAITING = ["retry_waits", "retrying", "paused", "held_for_consumer", "pressure", "behind", "waits_for_provider", "too_old", "silent", "workers_full", "source_slots_full", "unmade"];
 const FINE = ["completed", "fresh", "idle", "head"];
 
-function toneOfReason(reason: S<"Reason"> | S<"DatasetReason">): Tone {
+function toneOfReason(reason: AnyReason): Tone {
   if ("level" in reason) return toneOf(reason.level);
   if (BAD.includes(reason.code)) return "bad";
   if (WAITING.includes(reason.code)) return "warn";
@@ -43,7 +44,7 @@ export function WhyNode({
               <strong>{data.answer}</strong>
             </p>
             <ul className="stack">
-              {data.reasons.filter((reason) => tells(reason, data.answer)).map((reason, index) => (
+              {(data.reasons as AnyReason[]).filter((reason) => tells(reason, data.answer)).map((reason, index) => (
                 <li key={index} className="row" style={{ alignItems: "baseline", flexWrap: "nowrap" }}>
                   <Glyph tone={toneOfReason(reason)} />
                   <div className="grow">
@@ -86,7 +87,7 @@ export function WhyNode({
 }
 
 /** A reason that is the answer itself, with nothing to do about it, is not said twice. */
-function tells(reason: S<"Reason"> | S<"DatasetReason">, answer: string): boolean {
+function tells(reason: AnyReason, answer: string): boolean {
   return reason.text !== answer || Boolean(reason.cure) || ("steps" in reason && reason.steps > 0);
 }
 
