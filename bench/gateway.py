@@ -31,18 +31,18 @@ def gateway(bench: Bench) -> Iterator[Result]:
         instance_with(bench.workspace / "home", {"transactions": folder}, door=True) as home,
         client_of(home) as direct,
         _through(home) as through,
-        Others() as others,
     ):
-        yield _added(through, direct, others)
+        yield _added(through, direct)
         yield _watching(home)
 
 
-def _added(through: httpx.Client, direct: httpx.Client, others: Others) -> Result:
+def _added(through: httpx.Client, direct: httpx.Client) -> Result:
     sides = {
         THROUGH: timed(lambda: asked(through, SMALL["aggregate"])),
         DIRECT: timed(lambda: asked(direct, SMALL["aggregate"])),
     }
-    taken = interleaved(sides, SAMPLES, warm_ups=20)
+    with Others() as others:
+        taken = interleaved(sides, SAMPLES, warm_ups=20)
     ours, theirs = (median(taken[side]) * 1e3 for side in (THROUGH, DIRECT))
     note = f"p50 {ours:.1f} ms, {DIRECT} {theirs:.1f} ms; {SAMPLES} each, {others.note}"
     return Result("gateway.query", ours - theirs, "ms", goal=Goal(3, "p50 added"), note=note)
