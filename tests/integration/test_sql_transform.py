@@ -12,7 +12,7 @@ from pyspark.errors import ParseException
 
 from tests.support.frame_task import FrameTasks, given, output
 from tests.support.raising_source import RaisingSource
-from trace_platform.domain.errors import InvalidQuery, RangeNotReady, TraceError
+from trace_platform.domain.errors import InvalidConfig, InvalidQuery, RangeNotReady, TraceError
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.operators.contract import Result
 from trace_platform.operators.spark import chain_functions
@@ -114,6 +114,45 @@ def test_an_input_without_rows_in_the_range_has_its_columns(tasks: FrameTasks) -
     never = given(1, 20, 29, names=["b"], trigger=False)
     with pytest.raises(RangeNotReady, match="input 1 holds nothing yet"):
         run(tasks, [there, never], mode="map", sql=joined)
+
+
+HOURS = {"mode": "window", "window": {"every": "1m", "most_blocks": 10}}
+COUNTED = "select timestamp div 60 as minute, count(*) as n from t group by all"
+
+
+def test_buckets_of_time_that_begin_in_the_range_are_seen_whole_and_no_others(
+    tasks: FrameTasks,
+) -> None:
+    """Minutes begin with blocks 19, 24, 29 and 34."""
+    whole = given(0, 11, 38, [transfers(tasks, 0, 49)], names=["t"], trigger=False)
+    woken = given(0, 20, 29, names=["t"])
+    made = rows(tasks, run(tasks, [woken, whole], sql=COUNTED, **HOURS))
+    assert sorted(row["minute"] - 1_700_000_220 // 60 for row in made) == [1, 2]
+    assert [row["n"] for row in made] == [5, 5]
+
+
+NOT_OF_TIME = {
+    "select block_number, 1 as n from t": (
+        {"most_blocks": 10},
+        InvalidConfig,
+        "rows of buckets of time have a column block_number",
+    ),
+    COUNTED: (
+        {"most_blocks": 4},
+        InvalidQuery,
+        "a bucket of time has more than 4 blocks, and window.most_blocks says 4",
+    ),
+}
+
+
+def test_buckets_of_time_that_cannot_be_exact_are_refused(tasks: FrameTasks) -> None:
+    source = given(0, 20, 29, [transfers(tasks, 20, 29)], names=["t"])
+    for sql, (bound, kind, said) in NOT_OF_TIME.items():
+        with pytest.raises(kind, match=said):
+            run(tasks, [source], mode="window", window={"every": "1m", **bound}, sql=sql)
+    timeless = tasks.file("timeless", pa.table({"block_number": [20, 21]}))
+    with pytest.raises(InvalidConfig, match="input 0 has blocks and no column timestamp"):
+        run(tasks, [given(0, 20, 29, [timeless], names=["t"])], sql="select 1 as n from t", **HOURS)
 
 
 WRONG = {
