@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -19,3 +20,4 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         wait_for("the instance", lambda: "is ready in" in running.text())
         wait_for("a worker", lambda: control_client.queues(running.home).workers)
         yield running
+        assert running.stop(signal.SIGTERM) == 0, running.text()

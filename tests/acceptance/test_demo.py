@@ -15,50 +15,38 @@ from tests.support.stack import Stack, trace, wait_for
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 
-def test_the_demo_ends_in_a_table_and_leaves_nothing_running(tmp_path: Path) -> None:
-    with trace(tmp_path / "home", "demo", "--once", "--blocks", "500") as stack:
-        assert stack.process.wait(280) == 0, stack.text()
-    said = stack.text()
-    for words in ("blocks 0-499", "transfers", "0x", "The data:", "trace query"):
-        assert words in said, said
-    assert stack.leftovers() == []
-    assert list(stack.home.run.iterdir()) == []
-
-
 @pytest.mark.timeout(600)
-def test_a_demo_that_is_run_again_goes_on_where_it_ended(tmp_path: Path) -> None:
-    for blocks in ("750", "250"):
-        with trace(tmp_path / "home", "demo", "--once", "--blocks", blocks) as stack:
-            assert stack.process.wait(280) == 0, stack.text()
-    said = stack.text()
-    for words in ("blocks 750-999", "Blocks 0-749 are there", "AS new", "1,000  "):
-        assert words in said, said
-    # A third of the work: what was there is not made again.
-    assert ("1/1 tasks" in said, "3/3 tasks" in said) == (True, False), said
-
-
-def test_two_instances_run_side_by_side(tmp_path: Path) -> None:
-    with trace(tmp_path / "one", "up") as one, trace(tmp_path / "two", "up") as two:
-        for stack in (one, two):
-            wait_for("the instance", lambda s=stack: "is ready in" in s.text())
-        ports = [set(_ports(s)) for s in (one, two)]
-        assert not ports[0] & ports[1]
-        assert [s.stop() for s in (one, two)] == [130, 130]
-        assert one.leftovers() + two.leftovers() == []
-
-
-def test_an_instance_whose_supervisor_was_killed_starts_again(tmp_path: Path) -> None:
+def test_a_demo_is_shown_damaged_killed_and_run_again(tmp_path: Path) -> None:
+    """One instance for all of it: to start one and to ingest is what takes time."""
     with trace(tmp_path / "home", "demo", "--blocks", "500") as killed:
+        _another_instance_runs_beside_it(killed, tmp_path / "other")
         wait_for("the end of the ingest", lambda: "Running." in killed.text())
+        _the_summary_shows(killed, "blocks 0-499", "transfers", "0x", "The data:", "trace query")
         _damaged_files_are_made_anew(killed)
         os.kill(killed.process.pid, signal.SIGKILL)
         killed.process.wait()
         assert killed.leftovers() != [], "its processes outlive it"
-    with trace(tmp_path / "home", "up") as stack:
-        wait_for("the instance", lambda: "is ready in" in stack.text())
-        assert stack.query("SELECT count(*) FROM blocks") == [[500]]
-        assert stack.stop(signal.SIGTERM) == 0
-        assert stack.leftovers() == []
+    with trace(tmp_path / "home", "demo", "--once", "--blocks", "250") as stack:
+        assert stack.process.wait(280) == 0, stack.text()
+    _the_summary_shows(stack, "blocks 500-749", "Blocks 0-499 are there", "AS new", "750  ")
+    # A third of the work: what was there is not made again.
+    assert ("1/1 tasks" in stack.text(), "2/2 tasks" in stack.text()) == (True, False)
+    assert stack.leftovers() == [], "it leaves nothing running"
+    assert list(stack.home.run.iterdir()) == []
+
+
+def _another_instance_runs_beside_it(one: Stack, home: Path) -> None:
+    home.mkdir()
+    (home / "config.toml").write_text("[worker]\nprewarm = false\n")
+    with trace(home, "up") as other:
+        wait_for("the other instance", lambda: "is ready in" in other.text())
+        assert not set(_ports(one)) & set(_ports(other))
+        assert other.stop() == 130
+        assert other.leftovers() == []
+
+
+def _the_summary_shows(stack: Stack, *words: str) -> None:
+    assert [each for each in words if each not in stack.text()] == [], stack.text()
 
 
 def _damaged_files_are_made_anew(stack: Stack) -> None:

@@ -1,7 +1,8 @@
 """What the README and the pages of docs/ show in code blocks is what one types, in their order.
 
 The README in an instance that it makes itself; then the pages by name, in one that has run the
-demo, each in a shell and a Python of its own. The notation of pages is in CONTRIBUTING.md.
+demo, each in a shell and a Python of its own: that takes minutes, and `make test` looks at their
+DAGs alone. The notation of pages is in CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.support.documents import DOCUMENTS, ROOT, Document
 from tests.support.documents_newcomer import Newcomer
 from tests.support.own_port import own_port
+from tests.support.short_lived_spark import settle_for_short
+from trace_platform.app.instance.home import Home
+from trace_platform.cli import app
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -58,8 +63,20 @@ def node() -> Iterator[str]:
 
 def test_the_readme_runs_as_written(tmp_path: Path, node: str) -> None:
     newcomer = Newcomer(tmp_path, node, own_port(tmp_path / "port"))
+    settle_for_short(Home(newcomer.folder / "mainnet"))
     failures = newcomer.read_and_stop(README)
     assert not failures, "\n\n".join(failures)
+
+
+def test_the_dags_of_every_page_pass_lint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newcomer = Newcomer(tmp_path, "http://127.0.0.1:9", 9)
+    monkeypatch.chdir(newcomer.folder)
+    found = {page.name: newcomer.lint_arguments(page) for page in PAGES}
+    assert sum(map(bool, found.values())) > 9
+    for name, arguments in found.items():
+        if arguments:
+            done = CliRunner().invoke(app, ["dag", "lint", *arguments])
+            assert done.exit_code == 0, f"{name}: {done.output}"
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +88,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory, node: str) -> Iterator[Ne
         yield newcomer
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_runs_as_written(page: Document, newcomer: Newcomer) -> None:
     newcomer.wait_until_quiet(page)

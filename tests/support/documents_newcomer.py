@@ -21,6 +21,7 @@ from tests.support.documents_shell import Ran, Shell
 from tests.support.documents_shown import begins, fits
 from tests.support.documents_standins import Standins
 from tests.support.documents_steps import SHELL, Command, commands
+from tests.support.short_lived_spark import settle_for_short
 from tests.support.stack import wait_for
 from trace_platform.app.api_client import dataset_client
 from trace_platform.app.instance.home import Home
@@ -55,6 +56,7 @@ class Newcomer:
 
     def run_the_demo(self) -> None:
         self.env["TRACE_RPC_DEMO"] = self.node
+        settle_for_short(Home(self.folder / ".trace"))
         with self._shell() as shell:
             ran = shell.run(_DEMO)
         assert ran.code == 0, ran.printed
@@ -69,6 +71,16 @@ class Newcomer:
         # Not by commands: each takes longer to start than most of what is waited for.
         home = Home(self.folder / ".trace")
         wait_for("fresh datasets", lambda: _no_work_is_left(home))
+
+    def lint_arguments(self, page: Document) -> list[str]:
+        """Of `trace dag lint` for what the page shows, once the reader has written its files."""
+        with ExitStack() as stack:
+            reading = _Reading(self, page, stack.enter_context(self._shell()), stack)
+            for block in page.blocks:
+                if block.not_run is None:
+                    reading.write_file(block)
+                    reading.copy_files(block)
+            return reading.written_dags()
 
     def read(self, page: Document) -> list[str]:
         """What a reader would stumble over, each with its place."""
@@ -142,17 +154,28 @@ class _Reading:
 
     def _file(self, block: Block) -> Iterator[str]:
         """One of the repository's own is quoted; any other is written by the reader."""
-        named = _FILE.match(block.text)
-        if named is None or block.language in _TO_LOOK_AT:
+        named = self.write_file(block)
+        if named is None or not (quoted := ROOT / named[1]).exists():
             return
-        quoted = ROOT / named[1]
-        if quoted.exists():
-            if block.text[named.end() :].strip() not in quoted.read_text():
-                yield self._said(block.line, f"{named[1]} does not say so")
-            return
+        if block.text[named.end() :].strip() not in quoted.read_text():
+            yield self._said(block.line, f"{named[1]} does not say so")
+
+    def write_file(self, block: Block) -> re.Match[str] | None:
+        """The line that names it, if it is one."""
+        named = None if block.language in _TO_LOOK_AT else _FILE.match(block.text)
+        if named is None or (ROOT / named[1]).exists():
+            return named
         file = self.newcomer.folder / named[1]
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(self.standins.put(block.text))
+        return named
+
+    def copy_files(self, block: Block) -> None:
+        """What the page copies and changes nowhere."""
+        if block.language in SHELL:
+            for command in commands(block):
+                if command.text.startswith("cp "):
+                    self.shell.run(command.text)
 
     def _command(self, command: Command) -> Iterator[str]:
         text = self.standins.put(command.text)
@@ -175,6 +198,12 @@ class _Reading:
 
     def _dags(self) -> Iterator[str]:
         """All of the page at once, since lint needs no instance: a file's name has its line."""
+        if arguments := self.written_dags():
+            ran = self.shell.run(f"trace dag lint {' '.join(arguments)}")
+            if ran.code != 0:
+                yield self._said(0, "trace dag lint of its DAGs and parts of DAGs", ran)
+
+    def written_dags(self) -> list[str]:
         files, own = [], set()
         for block in self.page.blocks:
             if block.not_run is not None or block.language != "yaml":
@@ -186,11 +215,8 @@ class _Reading:
                 files.append(f"line-{block.line}.yaml")
                 # Beside the code that a page puts there.
                 (self.newcomer.folder / files[-1]).write_text(whole)
-        if files:
-            runtimes = "".join(f" --runtime {name}" for name in sorted(own))
-            ran = self.shell.run(f"trace dag lint{runtimes} {' '.join(files)}")
-            if ran.code != 0:
-                yield self._said(0, "trace dag lint of its DAGs and parts of DAGs", ran)
+        runtimes = [word for name in sorted(own) for word in ("--runtime", name)]
+        return [*runtimes, *files] if files else []
 
     def _code(self, block: Block) -> Iterator[str]:
         if self._python is None:
