@@ -96,9 +96,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_commands_that_need_no_instance_work_and_others_say_what_is_missing(python: Path) -> None:
     trace = python.parent / "trace"
-    for file in sorted((ROOT / "src/trace_platform/examples").glob("*.yaml")):
-        linted = _run(trace, "dag", "lint", file)
-        assert linted.returncode == 0, linted.stdout + linted.stderr
+    linted = _run(trace, "dag", "lint", *(ROOT / "src/trace_platform/examples").glob("*.yaml"))
+    assert linted.returncode == 0, linted.stdout + linted.stderr
     assert "cryo_ingest" in _run(trace, "operators", "list").stdout
     assert "usage" in _run(trace, "query", "--help").stdout.lower()
     refused = _run(trace, "devchain")

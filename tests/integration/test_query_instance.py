@@ -21,7 +21,7 @@ from trace_platform.operators.evm.schema import TABLES
 
 pytestmark = pytest.mark.spark
 
-CHUNK, DEPTH = 20, 5
+CHUNK, DEPTH = 10, 5
 KEYS = ("block_number", "transaction_index", "log_index")
 WHOLE = """
 select count(*) as n, count(distinct block_number) as blocks, min(block_number) as low,
@@ -86,6 +86,8 @@ class Readers:
                 self.answers.append(row)
                 if not is_sound(row):
                     self.wrong.append(row)
+                # They look again and again, and leave the instance time to work.
+                self._stop.wait(0.1)
 
 
 def is_sound(row: dict[str, Any]) -> bool:
@@ -99,19 +101,19 @@ def test_no_row_is_there_twice_or_missing_while_rows_move_to_files(
     chain: Miner, instance: Stack
 ) -> None:
     held = Held(instance)
-    with Readers(instance.home.root, [WHOLE, WHOLE, BROKEN]) as readers:
-        for _ in range(3):
-            chain.mine(25)
+    with Readers(instance.home.root, [WHOLE, BROKEN]) as readers:
+        for _ in range(2):
+            chain.mine(8)
             caught_up(held, chain.head)
         chain.reorg(3)
-        chain.mine(20)
+        chain.mine(8)
         caught_up(held, chain.head)
     assert readers.wrong == []
     first, _ = held.extent()
     assert first is not None
     assert first >= CHUNK, "rows moved to files meanwhile"
     highs = {row["high"] for row in readers.answers if "high" in row}
-    assert len(highs) > 3, "they looked while the chain grew"
+    assert len(highs) > 2, "they looked while the chain grew"
     assert len(readers.answers) > 20
 
     expected = rebuilt(chain.node.url, chain.head)
