@@ -196,7 +196,10 @@ def test_a_worker_that_stops_lets_its_source_end_and_hands_it_back(
     assert row["status"] == "Queued" or row["next_retry_at"] is not None
 
 
-def test_a_source_that_does_not_listen_is_handed_back_all_the_same(rig: Rig) -> None:
+def test_a_source_that_does_not_listen_is_handed_back_all_the_same(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "STOP_GRACE_S", 0.2)
     deaf = threading.Event()
     behave(lambda task: deaf.wait(120) and None)
     deploy(rig, dag())

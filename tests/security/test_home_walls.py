@@ -36,6 +36,7 @@ from trace_platform.app.instance.home import Home
 from trace_platform.app.instance.open_instance import open_instance
 from trace_platform.app.instance.settings import Settings
 from trace_platform.app.processes import NAMES
+from trace_platform.app.supervise import supervisor
 from trace_platform.app.supervise.control import stop_instance
 from trace_platform.app.supervise.process_record import start_ticks
 from trace_platform.app.supervise.rotate_logs import Rotation, rotate_all
@@ -546,22 +547,38 @@ def test_a_lock_that_another_holds_is_named_with_its_holder(tmp_path: Path) -> N
         pass
 
 
+# The command, which waits less for a lock than it does for its users.
+_HURRIED = """
+from trace_platform.drivers.lite import file_lock
+take = file_lock._take
+file_lock._take = lambda descriptor, path, wait_s: take(descriptor, path, min(wait_s, 0.5))
+from trace_platform.cli import main
+main()
+"""
+
+
 def test_a_start_does_not_wait_for_ever_for_the_lock_of_the_database(home: Home) -> None:
     lock = home.root / "postgres.lock"
     with held(lock) as pid:
-        command = [sys.executable, "-m", "trace_platform.cli", "up", "--home", str(home.root)]
+        command = [sys.executable, "-c", _HURRIED, "up", "--home", str(home.root)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert f"{lock} is locked by pid {pid}" in done.stderr
 
 
-def test_a_start_does_not_wait_for_ever_for_the_lock_of_the_home(home: Home) -> None:
+def test_a_start_does_not_wait_for_ever_for_the_lock_of_the_home(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_LOCK_WAIT_S", 0.5)
     lock = home.run / "supervisor.lock"
     with held(lock) as pid, pytest.raises(SetupError, match=rf"supervisor\.lock.*pid {pid}"):
         HomeLock.take(home)
 
 
-def test_down_leaves_alone_who_has_the_pid_of_a_supervisor_that_crashed(home: Home) -> None:
+def test_down_leaves_alone_who_has_the_pid_of_a_supervisor_that_crashed(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_LOCK_WAIT_S", 0.5)
     lock = home.run / "supervisor.lock"
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as bystander:
         ticks = start_ticks(bystander.pid)
