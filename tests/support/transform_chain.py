@@ -92,6 +92,7 @@ class TransformChain:
                     spark=spark,
                     rpc=lambda _: RpcEndpoint(""),
                     check=lambda: None,
+                    abis=tuple(task.abis),
                 )
             )
 

@@ -81,6 +81,7 @@ COMMANDS = (
     Command("health", "health", "health", "Check queues, failures, sources and workers."),
     Command("alerts", "alerts", "alerts", "Show what somebody should know, and acknowledge it."),
     Command("checks", "checks", "checks", "Show what checks found in what was written."),
+    Command("abi", "abi", "abi", "Keep ABIs: of which contract, and from which block on."),
     Command("keys", "keys", "keys", "Rotate the key of capability tokens, or the workers' token."),
     Command("secrets", "secrets", "secrets", "Set the secrets that DAG files name."),
     Command("query", "query", "query", "Query published datasets with SQL."),

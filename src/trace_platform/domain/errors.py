@@ -7,6 +7,7 @@ TraceError
 │   ├── InvalidPrefix            an object prefix that is not canonical
 │   ├── InvalidQuery             SQL that is refused or does not run
 │   │   └── QueryTooLarge        it ran into a limit of time, memory or size
+│   ├── InvalidAbi               an ABI that cannot be read: its line and column
 │   ├── InvalidConfig            an operator's or the platform's configuration
 │   ├── UnsupportedType          a column of a type that files, or Spark, do not have
 │   ├── CorruptFile              a file is not what was written
@@ -28,6 +29,7 @@ TraceError
 │   ├── DeployInProgress         the DAG has a deploy that has not ended
 │   ├── StalePlan                what was planned is not what a deploy would do by now
 │   ├── DatasetInUse             data that somebody reads or makes, or a name that others read
+│   ├── AbiInUse                 an ABI that a job decodes by
 │   ├── GenerationPurged         its data was deleted
 │   ├── PastForgotten            a moment whose files gave way and were deleted
 │   └── PartitionOverlap         a partition that crosses the border of a committed one
@@ -128,6 +130,10 @@ class QueryTooLarge(InvalidQuery):
     code = "query_too_large"
 
 
+class InvalidAbi(BadInput):
+    code = "invalid_abi"
+
+
 class InvalidConfig(BadInput):
     code = "invalid_config"
 
@@ -215,6 +221,10 @@ class StalePlan(Conflict):
 
 class DatasetInUse(Conflict):
     code = "dataset_in_use"
+
+
+class AbiInUse(Conflict):
+    code = "abi_in_use"
 
 
 class GenerationPurged(Conflict):

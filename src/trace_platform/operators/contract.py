@@ -25,6 +25,7 @@ from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.accepts import Accepts, Updates
 from trace_platform.operators.statement import SparkProgram, Statement
+from trace_platform.wire.abi import TaskAbi
 from trace_platform.wire.manifest import ManifestColumn
 from trace_platform.wire.task import (
     DatasetEvent,
@@ -162,6 +163,8 @@ class TaskContext:
     progress: Callable[[int, int], None] = lambda done, total: None
     # Why a source does not get on at the moment; None: it does.
     stuck: Callable[[str | None], None] = lambda why: None
+    # ABIs that the instance keeps and the config names, as they are valid for this attempt.
+    abis: tuple[TaskAbi, ...] = ()
     # Lines of this attempt: kept with it, shown by `trace tasks logs`.
     log: OperatorLog = field(default_factory=structlog.get_logger)
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import Field
 
 from trace_platform.domain.fence import Fence
+from trace_platform.wire.abi import TaskAbi
 from trace_platform.wire.attempt_report import (
     MAX_RETRY_AFTER_S,
     Accepted,
@@ -188,6 +189,9 @@ class TaskPayload(Strict):
     )
     checks: list[Check] = Field(
         default=[], description="What must hold of the rows that the attempt writes."
+    )
+    abis: list[TaskAbi] = Field(
+        default=[], description="The stored ABIs that the attempt decodes by."
     )
 
 

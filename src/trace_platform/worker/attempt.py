@@ -318,6 +318,7 @@ class Attempt:
                 secret=self._resources.secret,
                 progress=self._say_progress,
                 stuck=self._standing.is_stuck,
+                abis=tuple(task.abis),
                 log=self.log,
             )
             result = operator.run(context)

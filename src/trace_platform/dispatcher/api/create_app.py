@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from trace_platform.dispatcher.api import (
+    abis,
     alerts,
     attempts,
     backfills,
@@ -36,7 +37,7 @@ def create_app(dispatcher: Dispatcher) -> FastAPI:
     workers.install(app, dispatcher, route, batches)
     attempts.install(app, dispatcher, route, batches)
     for part in (
-        *(alerts, backfills, checks, dags, datasets, dead_letters, hooks),
+        *(abis, alerts, backfills, checks, dags, datasets, dead_letters, hooks),
         *(invalidations, services, sources, users),
     ):
         part.install(app, dispatcher, route)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from trace_platform.dispatcher.abis.pin_abis import abis_of_tasks
 from trace_platform.domain.freshness import Given, merges
 from trace_platform.domain.prefix import attempt_prefix, log_uri
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.operators.transform.mode import TRANSFORMS
 from trace_platform.state import appends, reads
 from trace_platform.state.task_rows import DefinedTask, Pinned, TaskRow
+from trace_platform.wire.abi import TaskAbi
 from trace_platform.wire.check_spec import CheckModel, ForeignKey, Sql
 from trace_platform.wire.task import TaskPayload
 
@@ -22,7 +24,8 @@ async def task_payloads(tx: Tx, tasks: Sequence[DefinedTask], bucket: str) -> li
     inputs = await reads.with_files(tx, tasks)
     await _name_inputs(tx, tasks, inputs)
     outputs = await appends.with_files(tx, tasks)
-    return [_payload(*each, bucket) for each in zip(tasks, inputs, outputs, strict=True)]
+    abis = await abis_of_tasks(tx, tasks)
+    return [_payload(*each, bucket) for each in zip(tasks, inputs, outputs, abis, strict=True)]
 
 
 async def _name_inputs(tx: Tx, tasks: Sequence[DefinedTask], inputs: Sequence[list[Given]]) -> None:
@@ -57,7 +60,11 @@ def _reads_input(check: CheckModel) -> bool:
 
 
 def _payload(
-    task: DefinedTask, inputs: list[Given], outputs: list[Pinned], bucket: str
+    task: DefinedTask,
+    inputs: list[Given],
+    outputs: list[Pinned],
+    abis: list[TaskAbi],
+    bucket: str,
 ) -> TaskPayload:
     payload = TaskPayload.model_validate(
         {
@@ -74,6 +81,7 @@ def _payload(
             "timeout_seconds": task.timeout_seconds,
             "heartbeat_timeout_seconds": task.heartbeat_timeout_seconds,
             "checks": task.checks or [],
+            "abis": abis,
             "log_uri": log_uri(bucket, task.org_id, task.id, task.attempt),
         }
     )

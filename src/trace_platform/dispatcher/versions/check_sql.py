@@ -9,6 +9,7 @@ from trace_platform.dag.check.check_dag import CheckedDag
 from trace_platform.dag.check.statements import Known
 from trace_platform.dag.model.dag import Dag, DatasetRef
 from trace_platform.dag.model.fingerprint import fingerprints
+from trace_platform.dispatcher.abis.check_abis import stored_columns
 from trace_platform.dispatcher.datasets.known_columns import said_columns
 from trace_platform.dispatcher.versions.read_dag import read_dag
 from trace_platform.domain.own_code import Code
@@ -30,7 +31,10 @@ async def check_sql(
         return
     dag = checked.dag
     async with state.transaction() as tx:
-        known = Known(await _of_others(tx, org_id, dag), await _of_its_own(tx, org_id, dag))
+        stored = await stored_columns(tx, org_id, dag)
+        own = await _of_its_own(tx, org_id, dag)
+        own |= {output: _named(columns) for output, columns in stored.items()}
+        known = Known(await _of_others(tx, org_id, dag), own)
     await read_dag(yaml, checked.file, runtimes, code, known)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from trace_platform.dispatcher.abis.tell_changes import tell_changes
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import dags, datasets, deploys, generations, invalidations, registry
 from trace_platform.state.deploys import Deploy
@@ -41,6 +42,8 @@ async def activate(tx: Tx, deploy: Deploy) -> None:
     await generations.owe_missing(tx, sorted(new - old), deploy.id)
     await generations.redo_outlived(tx, sorted(new - old))
     await generations.give_again(tx, org_id, dag_name, list(moved), list(moved.values()), deploy.id)
+    # ABIs that changed while this was built, or since it gave way.
+    await tell_changes(tx, org_id)
 
 
 async def _point(tx: Tx, deploy: Deploy, generation_ids: list[UUID]) -> dict[UUID, UUID]:

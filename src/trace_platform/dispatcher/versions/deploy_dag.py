@@ -13,6 +13,7 @@ from trace_platform.dag.check.check_dag import BUILT_IN, NO_CODE, CheckedDag
 from trace_platform.dag.model.dag import PRIORITY_RANK, Dag, Job, JobOutputRef
 from trace_platform.dag.model.fingerprint import definition_hash, fingerprints
 from trace_platform.dag.model.source import WebhookSource
+from trace_platform.dispatcher.abis.check_abis import refuse_unknown_abis
 from trace_platform.dispatcher.versions.adopt_generations import adopt_generations
 from trace_platform.dispatcher.versions.build_stage import build_stage, unfinished
 from trace_platform.dispatcher.versions.check_sql import check_sql
@@ -65,6 +66,7 @@ async def deploy_dag(
     checked = await read_dag(yaml, file, runtimes, code)
     await check_sql(state, org_id, checked, yaml, runtimes, code)
     async with state.transaction() as tx:
+        await refuse_unknown_abis(tx, org_id, checked)
         await _keep_code(tx, checked.dag, code)
         done = await _deploy(tx, org_id, checked, yaml, runtimes, plan_hash)
         lacks = await find_lacks(tx, org_id, checked, runtimes)

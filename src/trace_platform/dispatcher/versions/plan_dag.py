@@ -7,6 +7,7 @@ from uuid import UUID
 
 from trace_platform.dag.check.check_dag import BUILT_IN, NO_CODE
 from trace_platform.dag.model.dag import Dag
+from trace_platform.dispatcher.abis.check_abis import refuse_unknown_abis
 from trace_platform.dispatcher.versions.adopt_generations import adopt_generations
 from trace_platform.dispatcher.versions.check_sql import check_sql
 from trace_platform.dispatcher.versions.find_change import Change, find_change
@@ -35,6 +36,7 @@ async def plan_dag(
     dag = checked.dag
     await check_sql(state, org_id, checked, yaml, runtimes, code)
     async with state.transaction() as tx:
+        await refuse_unknown_abis(tx, org_id, checked)
         await adopt_generations(
             tx, org_id, await dags.active_version(tx, org_id, dag.name), runtimes
         )

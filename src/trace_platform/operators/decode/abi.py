@@ -66,10 +66,19 @@ class Abi:
     functions: tuple[Function, ...] = ()
 
     @property
-    def version(self) -> str:
+    def digest(self) -> str:
         """The same for the same definitions, in whatever order they are written."""
-        lines = [*map(_line, self.events), *map(_line, self.functions)]
-        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:_VERSION_CHARS]
+        lines = [*map(written, self.events), *map(written, self.functions)]
+        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+    @property
+    def version(self) -> str:
+        return version_of(self.digest)
+
+
+def version_of(digest: str) -> str:
+    """As rows and lists say it."""
+    return digest[:_VERSION_CHARS]
 
 
 def check_event(event: Event) -> Event:
@@ -86,11 +95,11 @@ def snake_case(name: str) -> str:
     return found if found[:1].isalpha() else f"x_{found}".rstrip("_")
 
 
-def output_names(abis: Sequence[tuple[Abi, Event | Function]]) -> tuple[str, ...]:
-    """One for each, in order; overloads get a number."""
+def output_names(entries: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """One for each, by the names of its ABI and its own, in order; overloads get a number."""
     names: list[str] = []
-    for abi, each in abis:
-        name = snake_case(each.name) if not abi.name else f"{abi.name}_{snake_case(each.name)}"
+    for abi, entry in entries:
+        name = f"{abi}_{snake_case(entry)}" if abi else snake_case(entry)
         numbered, n = name, 2
         while numbered in names:
             numbered, n = f"{name}_{n}", n + 1
@@ -98,13 +107,14 @@ def output_names(abis: Sequence[tuple[Abi, Event | Function]]) -> tuple[str, ...
     return tuple(names)
 
 
-def _line(each: Event | Function) -> str:
+def written(each: Event | Function) -> str:
+    """As `parse_event` and `parse_function` read it."""
     kind = "function" if isinstance(each, Function) else "event"
     anonymous = " anonymous" if isinstance(each, Event) and each.anonymous else ""
-    return f"{kind} {each.name}{_written(each.params)}{anonymous}"
+    return f"{kind} {each.name}{_params(each.params)}{anonymous}"
 
 
-def _written(params: tuple[Param, ...]) -> str:
+def _params(params: tuple[Param, ...]) -> str:
     """With names, and which are indexed."""
     return f"({', '.join(map(_param, params))})"
 
@@ -116,7 +126,7 @@ def _param(param: Param) -> str:
 
 def _type(kind: Type) -> str:
     if isinstance(kind, Tuple):
-        return _written(kind.members)
+        return _params(kind.members)
     if isinstance(kind, Array):
         return f"{_type(kind.item)}[{'' if kind.length is None else kind.length}]"
     return str(kind)

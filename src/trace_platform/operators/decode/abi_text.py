@@ -18,6 +18,14 @@ _ARRAYS = re.compile(r"(?:\s*\[\s*[0-9]*\s*\])+")
 _PLACES = frozenset({"memory", "calldata", "storage", "payable"})
 
 
+class WrongSignature(ValueError):
+    """What is wrong with a signature, and at which character of it, from 0."""
+
+    def __init__(self, text: str, at: int, said: str) -> None:
+        super().__init__(f"{text[:200]!r}, character {at + 1}: {said}")
+        self.at, self.said = at, said
+
+
 def parse_event(text: str) -> Event:
     """Raise ValueError, which says where it is wrong."""
     reader = _Reader(text, "event")
@@ -120,8 +128,8 @@ class _Reader:
         while self._at < len(self._text) and self._text[self._at].isspace():
             self._at += 1
 
-    def _wrong(self, said: str) -> ValueError:
-        return ValueError(f"{self._text[:200]!r}, character {self._at + 1}: {said}")
+    def _wrong(self, said: str) -> WrongSignature:
+        return WrongSignature(self._text, self._at, said)
 
 
 _EXAMPLES = {

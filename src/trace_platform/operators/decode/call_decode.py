@@ -7,6 +7,7 @@ output `undecoded` with its reason.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from trace_platform.operators.decode.calls import INPUT, SELECTOR_BYTES, CallDec
 from trace_platform.operators.decode.config import FunctionsConfig
 from trace_platform.operators.evm.schema import TRACES, TRANSACTIONS
 from trace_platform.operators.staging import manifest_columns
+from trace_platform.wire.abi import TaskAbi
 from trace_platform.wire.manifest import ManifestColumn
 
 if TYPE_CHECKING:
@@ -79,11 +81,16 @@ class Config(FunctionsConfig):
     def outputs(self) -> tuple[str, ...]:
         return CallDecoder(self.chosen(), self.kept()).outputs
 
-    def columns(self) -> list[list[ManifestColumn]]:
-        decoder = CallDecoder(self.chosen(), self.kept())
+    def columns(self) -> list[list[ManifestColumn]] | None:
+        return None if self.stored else self.columns_by(())
+
+    def columns_by(self, abis: Sequence[TaskAbi]) -> list[list[ManifestColumn]]:
+        decoder = CallDecoder(self.chosen(), self.kept(), abis)
         return [manifest_columns(schema) for schema in decoder.schemas]
 
-    def made_of(self) -> list[dict[str, list[str]]]:
+    def made_of(self) -> list[dict[str, list[str]]] | None:
+        if self.stored:
+            return None
         made_of = CallDecoder(self.chosen(), self.kept()).made_of
         if self.calls == "transactions":
             return made_of
@@ -103,7 +110,13 @@ class CallDecode:
 
     def run(self, task: TaskContext) -> Result:
         config: Config = task.config
-        decoder = CallDecoder(config.chosen(), config.kept())
+        decoder = CallDecoder(
+            config.chosen(),
+            config.kept(),
+            task.abis,
+            chain_id=config.chain_id,
+            keeps_unknown=config.addresses is not None,
+        )
 
         def narrow(rows: DataFrame) -> DataFrame:
             calls = _of_traces(rows) if config.calls == "traces" else _of_transactions(rows)
@@ -111,7 +124,7 @@ class CallDecode:
             called = calls.filter(_length(calls) >= SELECTOR_BYTES)
             if config.addresses:
                 return called
-            return called.filter(_selector(called).isin(decoder.selectors))
+            return called.filter(_may_be(called, decoder))
 
         return decode_task.run(task, decoder, decoder.outputs, narrow)
 
@@ -152,3 +165,15 @@ def _length(calls: DataFrame) -> Column:
 
 def _selector(calls: DataFrame) -> Column:
     return calls[INPUT].substr(1, SELECTOR_BYTES)
+
+
+def _may_be(calls: DataFrame, decoder: CallDecoder) -> Column:
+    """Calls of the functions: by their selector; of stored ABIs also by the contract."""
+    selector = _selector(calls)
+    found = selector.isin(decoder.selectors)
+    for stored in decoder.by_place:
+        own = selector.isin(stored.selectors)
+        if not stored.placed.decodes_any:
+            own = own & calls["to_address"].isin(stored.placed.addresses)
+        found = found | own
+    return found

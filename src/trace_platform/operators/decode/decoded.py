@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -27,15 +27,21 @@ _REASON = pa.field("reason", pa.string(), nullable=False)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One event or function: its output, the columns of its parameters, and its ABI's version."""
+    """One event or function: the number of its output, the columns of its parameters, and its ABI's
+    version."""
 
-    output: str
+    output: int
     version: str
     laid: tuple[Laid, ...]
 
-    def schema(self, kept: pa.Schema) -> pa.Schema:
-        """The columns that come with the row, the parameters, and which ABI decoded them."""
-        return pa.schema([*kept, *(column for each in self.laid for column in each.columns), ABI])
+    @property
+    def columns(self) -> list[pa.Field]:
+        return [column for each in self.laid for column in each.columns]
+
+
+def schema_of(kept: pa.Schema, columns: Iterable[pa.Field]) -> pa.Schema:
+    """The columns that come with the row, the parameters, and which ABI decoded them."""
+    return pa.schema([*kept, *columns, ABI])
 
 
 @dataclass(slots=True)
@@ -101,9 +107,23 @@ def undecoded_schema(kept: pa.Schema, raw: pa.Schema, tried: str) -> pa.Schema:
 
 
 def assembled(
-    case: Case, rows: pa.RecordBatch, columns: Iterable[pa.Array], schema: pa.Schema, kept: int
+    case: Case,
+    rows: pa.RecordBatch,
+    columns: Mapping[str, pa.Array],
+    schema: pa.Schema,
+    kept: int,
 ) -> pa.RecordBatch:
-    """Of `rows` the first `kept` columns of the schema, by name."""
+    """Of `rows` the first `kept` columns of the schema; of the others those that the case has, and
+    nulls where only other versions of its ABI have one."""
     taken = [rows[name] for name in schema.names[:kept]]
+    own = [
+        columns[field.name] if field.name in columns else pa.nulls(rows.num_rows, field.type)
+        for field in list(schema)[kept:-1]
+    ]
     version = pa.repeat(pa.scalar(case.version), rows.num_rows)
-    return pa.RecordBatch.from_arrays([*taken, *columns, version], schema=schema)
+    return pa.RecordBatch.from_arrays([*taken, *own, version], schema=schema)
+
+
+def by_name(laid: Sequence[Laid], columns: Sequence[pa.Array]) -> dict[str, pa.Array]:
+    names = (column.name for each in laid for column in each.columns)
+    return dict(zip(names, columns, strict=True))

@@ -6,13 +6,17 @@ A number that may be wider than 64 bits is three columns, as everywhere: `_binar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 
 from trace_platform.operators.decode.abi_type import Array, Blob, Param, Scalar, Tuple, Type
 from trace_platform.operators.decode.numbers import is_small
+
+# What comes behind the name, and the Arrow type of each column.
+Parts = Sequence[tuple[str, pa.DataType]]
 
 _BINARY, _TEXT = pa.binary(), pa.string()
 _WIDE = (("_binary", _BINARY), ("_string", _TEXT), ("_f64", pa.float64()))
@@ -26,15 +30,22 @@ class Laid:
     columns: tuple[pa.Field, ...]
 
 
-def laid_out(params: Sequence[Param], taken: Iterable[str] = ()) -> tuple[Laid, ...]:
+# Columns by their names in small letters.
+Known = Mapping[str, pa.Field]
+
+
+def laid_out(
+    params: Sequence[Param], taken: Iterable[str] = (), known: Known = MappingProxyType({})
+) -> tuple[Laid, ...]:
     """`taken` are names that other columns have: a parameter of such a name gets `_param` behind
-    it. No reader tells `amountIn` from `amountin`: the second one gets a number."""
+    it. No reader tells `amountIn` from `amountin`: the second one gets a number. So does one whose
+    name a column of another type has among the `known` ones, those of other versions."""
     used = {name.lower() for name in taken}
     fixed = frozenset(used)
     found = []
     for place, param in enumerate(params):
         parts = _topic_parts(param) if param.indexed else parts_of(param.type)
-        name = _free(param.name or f"arg{place}", [suffix for suffix, _ in parts], used, fixed)
+        name = _free(param.name or f"arg{place}", parts, used, fixed, known)
         fields = tuple(pa.field(name + suffix, kind, nullable=False) for suffix, kind in parts)
         used.update(field.name.lower() for field in fields)
         found.append(Laid(param, fields))
@@ -83,16 +94,23 @@ def _list(item: pa.DataType) -> pa.ListType:
     return pa.list_(pa.field("element", item, nullable=False))
 
 
-def _free(name: str, suffixes: Sequence[str], used: set[str], fixed: frozenset[str]) -> str:
-    if _is_free(name, suffixes, used):
-        return name
-    if not _is_free(name, suffixes, fixed):
+def _free(name: str, parts: Parts, used: set[str], fixed: frozenset[str], known: Known) -> str:
+    if not _is_free(name, parts, fixed):
         name = f"{name}_param"
     free, n = name, 2
-    while not _is_free(free, suffixes, used):
+    while not (_is_free(free, parts, used) and _is_known(free, parts, known)):
         free, n = f"{name}_{n}", n + 1
     return free
 
 
-def _is_free(name: str, suffixes: Sequence[str], used: Iterable[str]) -> bool:
-    return not {f"{name}{suffix}".lower() for suffix in suffixes} & set(used)
+def _is_free(name: str, parts: Parts, used: Iterable[str]) -> bool:
+    return not {f"{name}{suffix}".lower() for suffix, _ in parts} & set(used)
+
+
+def _is_known(name: str, parts: Parts, known: Known) -> bool:
+    """Each column is new, or what it was."""
+    for suffix, kind in parts:
+        column = known.get(f"{name}{suffix}".lower())
+        if column is not None and (column.name, column.type) != (f"{name}{suffix}", kind):
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""ABIs that users gave: added, shown, removed, and what is decoded again because of that."""
