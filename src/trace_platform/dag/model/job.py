@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from trace_platform.dag.model.address_input import with_address_input
 from trace_platform.dag.model.checks import Check, refuse_same_names
 from trace_platform.dag.model.edge import InputEdge
 from trace_platform.dag.model.fields import (
@@ -250,6 +251,7 @@ class Job(DagModel):
     @classmethod
     def _fits(cls, data: Any, handler: ModelWrapValidatorHandler[Job]) -> Job:
         """What is wrong with a field and what is wrong between fields is said together."""
+        data = with_address_input(data)
         problems = job_problems(data) if isinstance(data, dict) else ()
         found = [problem_at(path, said) for path, said in problems]
         try:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from trace_platform.dispatcher.freshness.fit_keys import fit_keys
+from trace_platform.dispatcher.freshness.fit_lists import read_lists, spread_lists
 from trace_platform.dispatcher.freshness.fit_ranges import fit_ranges
 from trace_platform.dispatcher.freshness.fit_transforms import fit_transforms, read_around
 from trace_platform.domain.freshness import REDONE, Given, Read, StoredRead
@@ -30,9 +31,11 @@ async def pin_inputs(tx: Tx, claimed: Sequence[ClaimedTask]) -> list[ClaimedTask
     pinned = [_follow_versions(task, wakes[task.generation_id]) for task in claimed]
     pinned = await _name_ticks(tx, pinned)
     pinned = await fit_transforms(tx, pinned, wakes)
+    pinned = await spread_lists(tx, pinned, wakes)
     pinned = await fit_ranges(tx, pinned, wakes)
     pinned = await fit_keys(tx, pinned, wakes)
     pinned = read_around(await reads.add(tx, pinned), wakes)
+    pinned = read_lists(pinned, wakes)
     pinned = await _add_positions(tx, pinned)
     pinned = await _add_knows(tx, pinned, wakes)
     changed = [task for task, was in zip(pinned, claimed, strict=True) if task != was]

@@ -19,6 +19,7 @@ import pyarrow as pa
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig, RangeNotReady
 from trace_platform.domain.file_ranges import named_range
+from trace_platform.domain.merge_ranges import gaps
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.operators import frames, scope
 from trace_platform.operators.contract import Result, TaskContext
@@ -27,7 +28,7 @@ from trace_platform.operators.decode.decoded import BatchDecoder, Counts, Decode
 from trace_platform.operators.io import parquet_output
 from trace_platform.operators.io.parquet_file import ParquetFile, WrittenFile
 from trace_platform.operators.staging import seal_output
-from trace_platform.wire.task import OutputCommit
+from trace_platform.wire.task import OutputCommit, TaskInput
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -70,8 +71,9 @@ def run(task: TaskContext, decoder: BatchDecoder, outputs: Sequence[str], narrow
     ranges = scope.merged_ranges(task)
     if len(ranges) > 1:
         return Result(split=ranges)
+    _refuse_absent(scope.inputs(task, 0))
     with frames.opened(task) as data:
-        rows = _at_addresses(task, data, narrow(data.read(0)))
+        rows = _at_addresses(task, data, narrow(data.read(0)), ranges[0].end)
         task.check()
         told = _decoded(task, data, decoder, rows, ranges[0])
     task.check()
@@ -92,15 +94,15 @@ def _check_outputs(task: TaskContext, outputs: Sequence[str]) -> None:
         )
 
 
-def _at_addresses(task: TaskContext, data: frames.Frames, rows: DataFrame) -> DataFrame:
-    """Those of the config's contracts."""
+def _at_addresses(task: TaskContext, data: frames.Frames, rows: DataFrame, last: int) -> DataFrame:
+    """Those of the config's contracts; `last` is the task's last block."""
     from pyspark.sql import functions as f
 
     config: DecodeConfig = task.config
     if config.addresses is None:
         return rows
     if isinstance(config.addresses, AddressColumn):
-        chosen = _listed(task, data, config.addresses)
+        chosen = _listed(task, data, config.addresses, last)
         return rows.join(f.broadcast(chosen), rows[_called(rows)] == chosen["listed"], "left_semi")
     wanted = [bytes.fromhex(each[2:]) for each in config.addresses]
     return rows.filter(rows[_called(rows)].isin(wanted))
@@ -111,24 +113,12 @@ def _called(rows: DataFrame) -> str:
     return "address" if "address" in rows.columns else "to_address"
 
 
-def _listed(task: TaskContext, data: frames.Frames, at: AddressColumn) -> DataFrame:
+def _listed(task: TaskContext, data: frames.Frames, at: AddressColumn, last: int) -> DataFrame:
     from pyspark.sql import functions as f
     from pyspark.sql.types import BinaryType, StringType
 
-    given = scope.inputs(task, at.input)
-    files = [uri for each in given for uri in each.files]
-    if given[0].trigger or given[0].table or any(named_range(uri) for uri in files):
-        raise InvalidConfig(
-            f"input {at.input} has the addresses block by block, and a task reads its own blocks"
-            " alone: contracts of earlier ones would be missing",
-            hint="give it `trigger: false`, and let the job behind it write one partition for all,"
-            " as query_export does that a schedule wakes",
-        )
-    if not files:
-        raise RangeNotReady(
-            f"input {at.input}, the list of addresses, has not been written yet",
-            hint="another attempt reads it when it is there",
-        )
+    assert at.input is not None, "the DAG file's reader has put it in place of `from`"
+    _refuse_partial(at.input, scope.inputs(task, at.input), last)
     listed = data.read(at.input)
     if at.column not in listed.columns:
         raise InvalidConfig(
@@ -144,6 +134,43 @@ def _listed(task: TaskContext, data: frames.Frames, at: AddressColumn) -> DataFr
             hint="addresses are binary of 20 bytes, or text that begins with 0x",
         )
     return listed.select(column.alias("listed")).distinct()
+
+
+def _refuse_absent(given: Sequence[TaskInput]) -> None:
+    """Raise where a list of addresses woke the task, and there is nothing to decode yet."""
+    if not any(each.trigger or each.table or each.files for each in given):
+        raise RangeNotReady(
+            "input 0 has nothing of these blocks yet",
+            hint="the task is done when it has: what is there wakes it",
+        )
+
+
+def _refuse_partial(index: int, given: Sequence[TaskInput], last: int) -> None:
+    """Raise for a list in which contracts may be missing."""
+    files = [uri for each in given for uri in each.files]
+    ranges = [span for uri in files if (span := named_range(uri)) is not None]
+    by_blocks = any(each.whole for each in given)
+    if given[0].table or ((ranges or given[0].trigger) and not by_blocks):
+        raise InvalidConfig(
+            f"input {index} has the addresses block by block, and does not wake the job: contracts"
+            " of other blocks would be missing",
+            hint="leave out its `trigger: false`, and have it among the job's inputs; or let the"
+            " job behind it write one partition for all, as query_export does that a schedule"
+            " wakes",
+        )
+    if not files:
+        raise RangeNotReady(
+            f"input {index}, the list of addresses, has not been written yet",
+            hint="another attempt reads it when it is there",
+        )
+    if by_blocks and ranges:
+        first = min(span.start for span in ranges)
+        missing = next(gaps(BlockRange(min(first, last), last), ranges), None)
+        if missing is not None:
+            raise RangeNotReady(
+                f"input {index}, the list of addresses, has not got to block {missing.start:,}",
+                hint="the task is done when it has: what is there wakes it",
+            )
 
 
 def _decoded(
