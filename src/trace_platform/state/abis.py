@@ -52,12 +52,14 @@ class StoredProxy:
 
 @dataclass(frozen=True, slots=True)
 class AbiUser:
-    """A job of an active DAG that decodes by a stored ABI, as DAG.JOB."""
+    """A job that decodes by a stored ABI, as DAG.JOB: of a version that is active, or being
+    built."""
 
     job: str
     generation_id: UUID
     abi: str
     chain_id: int
+    active: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,17 +45,19 @@ SELECT :org_id, :name, :chain_id, c.first, c.last, :reason
   FROM unnest(:firsts::bigint[], :lasts::bigint[]) AS c (first, last);
 
 -- name: users
--- The jobs of active DAGs that decode by a stored ABI.
+-- The jobs of active DAGs that decode by a stored ABI, and of versions that are being built.
 SELECT DISTINCT j.dag_name || '.' || j.name AS job, v.generation_id, a.abi->>'stored' AS abi,
-       (j.config->>'chain_id')::bigint AS chain_id
-  FROM active_dags d
+       (j.config->>'chain_id')::bigint AS chain_id, d.active
+  FROM (SELECT dag_version_id, true AS active FROM active_dags WHERE org_id = :org_id
+         UNION ALL
+        SELECT to_version, false FROM deploys WHERE org_id = :org_id AND status = 'Building') d
   JOIN dag_version_jobs v ON v.dag_version_id = d.dag_version_id
   JOIN generations g ON g.id = v.generation_id
   JOIN jobs j ON j.id = v.job_id
  CROSS JOIN LATERAL jsonb_array_elements(
        CASE WHEN jsonb_typeof(j.config->'abis') = 'array' THEN j.config->'abis' ELSE '[]' END)
        AS a (abi)
- WHERE d.org_id = :org_id AND j.operator IN ('log_decode', 'call_decode')
+ WHERE j.operator IN ('log_decode', 'call_decode')
    AND jsonb_typeof(a.abi) = 'object' AND a.abi ? 'stored'
  ORDER BY 1, 3;
 

@@ -81,7 +81,8 @@ def unknown_abi(name: str, known: Sequence[str]) -> NotFound:
 def by_abi(users: Iterable[AbiUser]) -> Users:
     found: dict[tuple[str, int], list[str]] = defaultdict(list)
     for user in users:
-        found[user.abi, user.chain_id].append(user.job)
+        if user.job not in found[user.abi, user.chain_id]:
+            found[user.abi, user.chain_id].append(user.job)
     return found
 
 

@@ -21,11 +21,16 @@ from trace_platform.wire.abi import AbiPlace, AbiSignatures, TaskAbi
 
 
 async def abis_of_tasks(tx: Tx, tasks: Sequence[DefinedTask]) -> list[list[TaskAbi]]:
-    """Of each task those that its config names."""
-    return [
-        [await _for_task(tx, task, named) for named in stored_names(task.operator, task.config)]
-        for task in tasks
-    ]
+    """Of each task those that its config names. Each is looked up once."""
+    known: dict[tuple[UUID, StoredNames], TaskAbi] = {}
+    found: list[list[TaskAbi]] = []
+    for task in tasks:
+        own = stored_names(task.operator, task.config)
+        for named in own:
+            if (task.org_id, named) not in known:
+                known[task.org_id, named] = await whole_abi(tx, task.org_id, named)
+        found.append([_near(known[task.org_id, named], task) for named in own])
+    return found
 
 
 async def whole_abi(tx: Tx, org_id: UUID, named: StoredNames) -> TaskAbi:
@@ -40,9 +45,8 @@ async def whole_abi(tx: Tx, org_id: UUID, named: StoredNames) -> TaskAbi:
     )
 
 
-async def _for_task(tx: Tx, task: DefinedTask, named: StoredNames) -> TaskAbi:
-    """Places beyond its blocks say nothing to it."""
-    found = await whole_abi(tx, task.org_id, named)
+def _near(found: TaskAbi, task: DefinedTask) -> TaskAbi:
+    """Places beyond the task's blocks say nothing to it."""
     ranges = [span for given in task.inputs if (span := range_of(given)) is not None]
     if not ranges:
         return found

@@ -47,7 +47,7 @@ async def tell_changes(tx: Tx, org_id: UUID) -> list[AbiRedo]:
     caller holds the lock of routing."""
     redo: list[AbiRedo] = []
     for user in await abis.users(tx, org_id):
-        untold = await abis.untold(tx, org_id, user)
+        untold = await abis.untold(tx, org_id, user) if user.active else []
         if untold:
             last = await abis.reads_up_to(tx, user.generation_id)
             output = await abis.first_output(tx, user.generation_id)
