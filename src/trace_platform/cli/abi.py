@@ -281,7 +281,9 @@ def _say_redo(redo: Sequence[AbiRedo]) -> None:
 
 
 def _of(each: AbiVersion) -> str:
-    return f"{each.address or 'any contract'} on chain {each.chain_id} from {each.from_block:,}"
+    return (
+        f"{each.address or 'any contract'} on chain {each.chain_id} from block {each.from_block:,}"
+    )
 
 
 def _chain(chain_id: int) -> str:

@@ -67,7 +67,7 @@ def guess(
     if as_json:
         typer.echo(found.model_dump_json())
         return
-    _show(wide_console(), found)
+    _show(wide_console(), found, counted=dataset is not None)
 
 
 def _asked(what: str) -> GuessAbi:
@@ -102,23 +102,27 @@ def _checked(address: str) -> str:
     return address.lower()
 
 
-def _show(console: Console, found: AbiGuesses) -> None:
+def _show(console: Console, found: AbiGuesses, *, counted: bool) -> None:
     for entry in found.entries[:_MOST_IDS]:
         kind = f"{printable(entry.signature)}  {entry.id or ''}"
         console.print(escape(kind), highlight=False, soft_wrap=True)
     if not found.guesses:
         console.print("no ABI knows it")
     for guess in found.guesses:
-        _show_guess(console, guess)
+        _show_guess(console, guess, counted=counted)
     if found.unknown:
         rows = count(sum(each.rows for each in found.unknown), "row")
         ids = count(len(found.unknown), "other id")
         console.print(f"\nno ABI knows {ids} of {rows}, such as {found.unknown[0].id}")
 
 
-def _show_guess(console: Console, guess: AbiGuess) -> None:
+def _show_guess(console: Console, guess: AbiGuess, *, counted: bool) -> None:
     from_where = "comes with Trace" if guess.builtin else f"stored, version {guess.version}"
     said = f"\n{guess.name} ({from_where}): {len(guess.matched)} of {guess.of}"
     console.print(escape(said), highlight=False)
-    rows = [(escape(printable(each.signature)), f"{each.rows:,}") for each in guess.matched]
-    show_table(console, ("entry", "rows"), rows, right=("rows",), prose=("entry",))
+    entries = [escape(printable(each.signature)) for each in guess.matched]
+    rows = [(f"{each.rows:,}" if counted else "") for each in guess.matched]
+    heads = ("entry", "rows" if counted else "")
+    show_table(
+        console, heads, list(zip(entries, rows, strict=True)), right=heads[1:], prose=heads[:1]
+    )

@@ -17,8 +17,10 @@ def with_address_input(job: Any) -> Any:
     if not isinstance(job, dict) or job.get("operator") not in DECODERS:
         return job
     config, inputs = job.get("config"), job.get("inputs")
-    addresses = config.get("addresses") if isinstance(config, dict) else None
-    if not isinstance(addresses, dict) or not isinstance(inputs, list):
+    if not isinstance(config, dict) or not isinstance(inputs, list):
+        return job
+    addresses = config.get("addresses")
+    if not isinstance(addresses, dict):
         return job
     if "from" not in addresses or "input" in addresses:
         return job

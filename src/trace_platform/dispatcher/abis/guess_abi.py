@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
-from trace_platform.dispatcher.abis.list_abis import shown_entries
+from trace_platform.dispatcher.abis.list_abis import shown_entries, shown_entry
 from trace_platform.domain.errors import InvalidAbi
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.operators.decode import builtin
-from trace_platform.operators.decode.abi import Abi, Event, Function, version_of, written
+from trace_platform.operators.decode.abi import Abi, Event, Function, version_of
 from trace_platform.operators.decode.abi_source import read_abi
 from trace_platform.operators.decode.abi_text import parse_event, parse_function
 from trace_platform.state import abis
@@ -102,9 +102,9 @@ def _entries(abi: Abi) -> Iterator[tuple[str, str, int | None]]:
     """Signature, id, and how many topics its logs have."""
     for event in abi.events:
         if not event.anonymous:
-            yield written(event), f"0x{event.topic0.hex()}", event.topics
+            yield shown_entry(event), f"0x{event.topic0.hex()}", event.topics
     for function in abi.functions:
-        yield written(function), f"0x{function.selector.hex()}", None
+        yield shown_entry(function), f"0x{function.selector.hex()}", None
 
 
 def _matched(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
@@ -25,6 +26,7 @@ from trace_platform.wire.abi import (
 )
 
 _SHOWN = 20
+_NAMELESS = re.compile(r" (?=[,)])")
 # By name and chain.
 Users = Mapping[tuple[str, int], Sequence[str]]
 
@@ -142,12 +144,17 @@ def shown_entries(events: Iterable[Event], functions: Iterable[Function]) -> lis
     return [
         *(_event(each) for each in events),
         *(
-            AbiEntry(kind="function", signature=written(each), id=f"0x{each.selector.hex()}")
+            AbiEntry(kind="function", signature=shown_entry(each), id=f"0x{each.selector.hex()}")
             for each in functions
         ),
     ]
 
 
+def shown_entry(each: Event | Function) -> str:
+    """Parameters without a name have nothing behind their type."""
+    return _NAMELESS.sub("", written(each))
+
+
 def _event(event: Event) -> AbiEntry:
     topic = None if event.anonymous else f"0x{event.topic0.hex()}"
-    return AbiEntry(kind="event", signature=written(event), id=topic)
+    return AbiEntry(kind="event", signature=shown_entry(event), id=topic)
