@@ -14,7 +14,8 @@ import pytest
 
 from tests.integration.dispatcher.redo.test_invalidations import say, take
 from tests.support.control_plane import ControlPlane
-from tests.support.query_instance import QueryInstance, query_instance
+from tests.support.query_instance import QueryInstance, query_instance, query_process
+from tests.support.query_service import QueryProcess
 from tests.support.staged_rows import stage_rows
 from trace_platform.dispatcher.events.emit_events import emit_events
 from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
@@ -168,9 +169,15 @@ async def _claim(plane: ControlPlane, n: int) -> list[Claimed]:
     return sorted(found, key=lambda each: each.task.task_id)
 
 
+@pytest.fixture(scope="module")
+def query(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryProcess]:
+    with query_process(tmp_path_factory.mktemp("query") / "home") as running:
+        yield running
+
+
 @pytest.fixture
-def flow(state_dsns: Any, janitor_dsn: str, tmp_path: Path) -> Iterator[Flow]:
-    with query_instance(state_dsns, janitor_dsn, tmp_path / "home") as instance:
+def flow(query: QueryProcess, state_dsns: Any, janitor_dsn: str, tmp_path: Path) -> Iterator[Flow]:
+    with query_instance(query, state_dsns, janitor_dsn) as instance:
         yield Flow(instance, SparkRuntime(tmp_path / "spark"), instance.users.add("reader"))
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 import pytest
 
-from tests.support.query_instance import QueryInstance, query_instance
+from tests.support.query_instance import QueryInstance, query_instance, query_process
+from tests.support.query_service import QueryProcess
 from trace_platform.domain.errors import InvalidDag
 
 SECRET = "ann@example.com"
@@ -46,9 +46,15 @@ publish:
 REBUILT = LOADED.replace("operator: no_op", "operator: no_op\n    config: { emit: true }")
 
 
+@pytest.fixture(scope="module")
+def query(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryProcess]:
+    with query_process(tmp_path_factory.mktemp("query") / "home") as running:
+        yield running
+
+
 @pytest.fixture
-def instance(state_dsns: Any, janitor_dsn: str, tmp_path: Path) -> Iterator[QueryInstance]:
-    with query_instance(state_dsns, janitor_dsn, tmp_path / "home") as running:
+def instance(query: QueryProcess, state_dsns: Any, janitor_dsn: str) -> Iterator[QueryInstance]:
+    with query_instance(query, state_dsns, janitor_dsn) as running:
         yield running
 
 

@@ -4,12 +4,13 @@ of what was really deployed, delivered and committed. Workers are played by hand
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import pyarrow as pa
@@ -19,10 +20,11 @@ from tests.support.chain_data import take
 from tests.support.control_plane import HOOK_SECRET, SECRETS, ControlPlane, stage
 from tests.support.query_service import QueryProcess, user_client
 from tests.support.served_dispatcher import ServedDispatcher
+from tests.support.stack import wait_for
 from tests.support.staged_rows import stage_rows
 from trace_platform.app.instance.home import Home
 from trace_platform.app.instance.open_instance import open_instance
-from trace_platform.app.instance.query_users import QueryUsers
+from trace_platform.app.instance.query_users import OWNER, QueryUsers
 from trace_platform.app.instance.settings import load_settings
 from trace_platform.domain.webhook_signature import sign, signing_key
 from trace_platform.drivers.lite.certificates import ensure_certificates
@@ -37,6 +39,18 @@ class QueryInstance:
     def __init__(self, dispatcher: ServedDispatcher, query: QueryProcess) -> None:
         self.dispatcher, self.query = dispatcher, query
         self.users = QueryUsers(query.home)
+
+    def forget(self) -> None:
+        """Users, and what the query service still has to tell the dispatcher, in its order."""
+        for user in self.users.listing():
+            if user.name != OWNER:
+                self.users.remove(user.name)
+        self.users.grant(OWNER, ())
+        last = f"select '{uuid4()}'"
+        assert self.ask(last, SECRETS.user_token).status_code == 200
+        told = "SELECT 1 FROM queries WHERE sql_sha256 = %s"
+        digest = hashlib.sha256(last.encode()).hexdigest()
+        wait_for("the history", lambda: self.sql(told, digest))
 
     # --- what its owner does
 
@@ -90,23 +104,35 @@ class QueryInstance:
 
 
 @contextmanager
-def query_instance(dsns: Any, data_dsn: str, folder: Path) -> Iterator[QueryInstance]:
+def query_process(folder: Path) -> Iterator[QueryProcess]:
+    """For all tests of a file: to start it takes longer than most of them."""
     home = Home(folder)
     home.root.mkdir(parents=True, exist_ok=True)
     home.config_file.write_text("[query]\nconcurrency = 1\nmemory_mb = 256\n")
     for name in ("service_token", "user_token"):
         (home.secrets / name).write_text(getattr(SECRETS, name))
-    instance = open_instance(home, load_settings(home))
-    secured = instance.port("dispatcher"), ensure_certificates(home.tls)
-    dispatcher = ServedDispatcher(dsns, home.objects, data_dsn, secured)
-    dispatcher.start()
+    ensure_certificates(home.tls)
+    query = QueryProcess(home, open_instance(home, load_settings(home)))
+    query.start()
     try:
-        query = QueryProcess(home, instance)
-        query.start()
-        try:
-            yield QueryInstance(dispatcher, query)
-        finally:
-            query.stop()
+        yield query
+    finally:
+        query.stop()
+
+
+@contextmanager
+def query_instance(query: QueryProcess, dsns: Any, data_dsn: str) -> Iterator[QueryInstance]:
+    """A dispatcher and users of a test's own."""
+    home = query.home
+    port = open_instance(home, load_settings(home)).port("dispatcher")
+    dispatcher = ServedDispatcher(
+        dsns, home.objects, data_dsn, (port, ensure_certificates(home.tls))
+    )
+    dispatcher.start()
+    made = QueryInstance(dispatcher, query)
+    try:
+        yield made
+        made.forget()
     finally:
         dispatcher.stop()
 

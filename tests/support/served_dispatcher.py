@@ -73,7 +73,15 @@ class ServedDispatcher:
             Tuning(loop_interval_s=0.05, reap_grace_s=0),
         ):
             await self._server.serve()
+            await self._end_connections()
         await self.plane.close()
+
+    async def _end_connections(self) -> None:
+        """Those that a client keeps would outlive the loop."""
+        while left := list(self._server.server_state.connections):
+            for each in left:
+                each.transport.abort()
+            await asyncio.sleep(0)
 
 
 class _Server(uvicorn.Server):
