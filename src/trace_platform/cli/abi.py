@@ -14,6 +14,7 @@ from trace_platform.app.api_client import abi_client
 from trace_platform.app.instance.home import Home
 from trace_platform.cli import abi_guess
 from trace_platform.cli.abi_file import read_abi_file
+from trace_platform.cli.abi_redo import WaitOption, finish
 from trace_platform.cli.confirm import YesOption, confirm
 from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption, block_option, group
@@ -23,7 +24,6 @@ from trace_platform.domain.chains import CHAINS, chain_id_of
 from trace_platform.domain.errors import BadInput
 from trace_platform.wire.abi import (
     AbiDetail,
-    AbiRedo,
     AbiVersion,
     AddAbi,
     AddProxy,
@@ -62,6 +62,7 @@ def add(
         int, block_option("--from-block", help="First block of which it is the contract's.")
     ] = 0,
     replace: ReplaceOption = False,
+    wait: WaitOption = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -75,17 +76,13 @@ def add(
         text=read_abi_file(file),
         replace=replace,
     )
-    done = abi_client.add(Home.at(home), given)
-    if as_json:
-        typer.echo(done.model_dump_json())
-        return
+    instance = Home.at(home)
+    done = abi_client.add(instance, given)
     of = given.address or "any contract"
     there = "added" if done.new else "is there already"
-    said = (
-        f"{name} {done.version} {there}: {of} on chain {given.chain_id} from block {from_block:,}"
-    )
-    typer.echo(said)
-    _say_redo(done.redo)
+    place = f"{of} on chain {given.chain_id} from block {from_block:,}"
+    typer.echo(done.model_dump_json() if as_json else f"{name} {done.version} {there}: {place}")
+    finish(instance, done.redo, wait=wait, said=not as_json)
 
 
 @abi.command("list")
@@ -144,6 +141,7 @@ def remove(
         bool, typer.Option("--force", help="Also while a job decodes by it, which does so again.")
     ] = False,
     yes: YesOption = False,
+    wait: WaitOption = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -161,13 +159,14 @@ def remove(
     )
     if not yes:
         confirm(f"Remove version {version} of ABI {name}?")
-    done = abi_client.remove(Home.at(home), name, given)
+    instance = Home.at(home)
+    done = abi_client.remove(instance, name, given)
     if as_json:
         typer.echo(done.model_dump_json())
-        return
-    for each in done.removed:
-        typer.echo(f"removed {each.name} {each.version}: {_of(each)}")
-    _say_redo(done.redo)
+    else:
+        for each in done.removed:
+            typer.echo(f"removed {each.name} {each.version}: {_of(each)}")
+    finish(instance, done.redo, wait=wait, said=not as_json)
 
 
 @abi.command()
@@ -188,22 +187,20 @@ def proxy(
     take_back: Annotated[
         bool, typer.Option("--remove", help="Take back what was said from this block.")
     ] = False,
+    wait: WaitOption = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say that a contract is decoded by another one's ABIs, from a block to a block."""
     if (implementation is None) != take_back:
         raise typer.BadParameter("give one of: --implementation ADDRESS, --remove")
-    of = _needed(address, "the proxy")
-    chain_id = chain_id_of(chain)
+    of, chain_id, instance = _needed(address, "the proxy"), chain_id_of(chain), Home.at(home)
     if take_back:
         gone = RemoveProxy(chain_id=chain_id, address=of, from_block=from_block)
-        removed = abi_client.remove_proxy(Home.at(home), gone)
-        if as_json:
-            typer.echo(removed.model_dump_json())
-            return
-        typer.echo(f"{of} is not decoded by {removed.removed.implementation} any more")
-        _say_redo(removed.redo)
+        removed = abi_client.remove_proxy(instance, gone)
+        said = f"{of} is not decoded by {removed.removed.implementation} any more"
+        typer.echo(removed.model_dump_json() if as_json else said)
+        finish(instance, removed.redo, wait=wait, said=not as_json)
         return
     given = AddProxy(
         chain_id=chain_id,
@@ -213,14 +210,12 @@ def proxy(
         to_block=to_block,
         replace=replace,
     )
-    done = abi_client.add_proxy(Home.at(home), given)
-    if as_json:
-        typer.echo(done.model_dump_json())
-        return
+    done = abi_client.add_proxy(instance, given)
     last = "on" if to_block is None else f"to {to_block:,}"
     said = f"{of} is decoded by {given.implementation} from block {from_block:,} {last}"
-    typer.echo(said if done.new else f"{said}: it was so already")
-    _say_redo(done.redo)
+    said = said if done.new else f"{said}: it was so already"
+    typer.echo(done.model_dump_json() if as_json else said)
+    finish(instance, done.redo, wait=wait, said=not as_json)
 
 
 def _show_versions(console: Console, versions: Sequence[AbiVersion]) -> None:
@@ -271,13 +266,6 @@ def _show_definitions(console: Console, found: AbiDetail) -> None:
             for each in said.entries
         ]
         show_table(console, ("entry", "topic or selector"), rows, prose=("entry",))
-
-
-def _say_redo(redo: Sequence[AbiRedo]) -> None:
-    for each in redo:
-        typer.echo(f"{each.job} decodes blocks {each.start:,} to {each.end:,} again")
-    if redo:
-        typer.echo(at_home("how far that is: trace invalidations list"))
 
 
 def _of(each: AbiVersion) -> str:

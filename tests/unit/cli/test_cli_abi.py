@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -10,11 +11,12 @@ from uuid import UUID
 import pytest
 import typer
 
-from trace_platform.app.api_client import abi_client
+from trace_platform.app.api_client import abi_client, backfill_client
 from trace_platform.cli import abi as commands
-from trace_platform.cli import abi_guess
-from trace_platform.domain.errors import BadInput, TraceError
+from trace_platform.cli import abi_guess, abi_redo
+from trace_platform.domain.errors import BadInput, TaskFailed, TraceError
 from trace_platform.wire.abi import AbiChanged, AbiGuesses, AbiRedo, AddAbi, GuessAbi
+from trace_platform.wire.invalidation import InvalidationList, InvalidationStatus
 
 VAULT = "0x" + "AA" * 20
 REDO = AbiRedo(
@@ -107,3 +109,64 @@ def test_a_guess_is_about_a_signature_an_id_or_a_file(
     assert [each.id for each in asked[1].seen] == ["0xa9059cbb"]
     with pytest.raises(typer.BadParameter, match="give one of"):
         abi_guess.guess(home=tmp_path)
+
+
+def _status(**changed: Any) -> InvalidationStatus:
+    now = datetime.now(UTC)
+    return InvalidationStatus(
+        **{
+            "invalidation_id": REDO.invalidation_id,
+            "dataset": "deposits",
+            "dataset_uuid": UUID(int=1),
+            "dataset_version": UUID(int=2),
+            "scope": "row_range",
+            "partition_key": None,
+            "start": 1_500,
+            "end": 2_999,
+            "remade": False,
+            "reason": "ABI vault was added",
+            "cause_task_id": None,
+            "state": "open",
+            "tasks": 3,
+            "tasks_done": 1,
+            "failed_task_id": None,
+            "merged_into": None,
+            "note": None,
+            "created_at": now,
+            "routed_at": now,
+            "processed_at": None,
+            **changed,
+        }
+    )
+
+
+def _shown(monkeypatch: pytest.MonkeyPatch, *states: InvalidationStatus) -> list[str]:
+    """One after the other, as the Dispatcher is asked."""
+    left, asked = list(states), []
+
+    def listing(_: Any, dataset: str, *_limit: Any, **_open: Any) -> InvalidationList:
+        asked.append(dataset)
+        return InvalidationList(invalidations=[left.pop(0)])
+
+    monkeypatch.setattr(backfill_client, "invalidations", listing)
+    monkeypatch.setattr(abi_redo.time, "sleep", lambda _: None)
+    return asked
+
+
+def test_waiting_ends_when_all_of_it_is_decoded_again(
+    file: Path, asked: list[AddAbi], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = _shown(monkeypatch, _status(), _status(tasks_done=3, state="processed"))
+    commands.add("vault", file, "1", home=tmp_path, wait=True)
+    assert looked == ["deposits"] * 2
+    assert len(asked) == 1
+
+
+def test_waiting_ends_with_the_task_that_failed(
+    file: Path, asked: list[AddAbi], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _shown(monkeypatch, _status(failed_task_id=UUID(int=9)))
+    with pytest.raises(TaskFailed) as raised:
+        commands.add("vault", file, "1", home=tmp_path, wait=True)
+    assert str(UUID(int=9)) in (raised.value.hint or "")
+    assert len(asked) == 1
