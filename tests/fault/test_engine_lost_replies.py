@@ -620,6 +620,44 @@ def queries_may_be_put_on_record_again(client: Client) -> None:
     assert [client.count(t) for t in ("queries", "query_reads", "pii_access_log")] == [1, 1, 1]
 
 
+ABI = {"name": "token", "chain_id": 1, "text": "event Sent(address indexed to, uint256 value)"}
+PROXY = {"chain_id": 1, "address": "0x" + "bb" * 20, "from_block": 5}
+
+
+@proves("/v1/abis")
+def an_abi_may_be_added_again(client: Client) -> None:
+    answer = client.lose_and_repeat("/v1/abis", ABI)
+    assert (answer["new"], answer["redo"]) == (False, [])
+    assert client.count("abi_versions") == 1
+
+
+@proves("/v1/abis/{name}/removal")
+def an_abi_that_is_removed_twice_is_not_there(client: Client) -> None:
+    added = client.lose_and_repeat("/v1/abis", ABI)
+    client.lose_and_repeat("/v1/abis/token/removal", {"version": added["version"]}, status=404)
+    assert client.count("abi_versions", "removed_at IS NULL") == 0
+
+
+@proves("/v1/abi-guesses")
+def a_guess_may_be_asked_again(client: Client) -> None:
+    answer = client.lose_and_repeat("/v1/abi-guesses", {"seen": [{"id": "0xa9059cbb"}]})
+    assert "transfer" in str(answer)
+
+
+@proves("/v1/abi-proxies")
+def a_proxy_may_be_said_again(client: Client) -> None:
+    body = PROXY | {"implementation": "0x" + "aa" * 20}
+    assert client.lose_and_repeat("/v1/abi-proxies", body)["new"] is False
+    assert client.count("abi_implementations") == 1
+
+
+@proves("/v1/abi-proxies/removal")
+def a_proxy_that_is_removed_twice_is_not_there(client: Client) -> None:
+    a_proxy_may_be_said_again(client)
+    client.lose_and_repeat("/v1/abi-proxies/removal", PROXY, status=404)
+    assert client.count("abi_implementations", "removed_at IS NULL") == 0
+
+
 @pytest.mark.parametrize("path", CASES)
 def test_a_request_whose_reply_is_lost_is_done_once(client: Client, path: str) -> None:
     CASES[path](client)
