@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -17,8 +18,10 @@ from tests.support.console_browser import SHOTS, Console, console, serious
 from tests.support.stack import Stack, wait_for
 from tests.support.stack import trace as start_trace
 from trace_platform.app.api_client import control_client
+from trace_platform.app.instance import databases
 from trace_platform.app.instance.login_link import make_login_link
-from trace_platform.app.instance.open_instance import read_ports
+from trace_platform.app.instance.open_instance import open_instance, read_ports
+from trace_platform.app.instance.settings import load_settings
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
@@ -426,12 +429,6 @@ def _node(instance: Stack, method: str, *params: int) -> Any:
 
 def _state(instance: Stack, sql: str) -> list[Any]:
     """Rows of the state database, as its owner sees them."""
-    import psycopg
-
-    from trace_platform.app.instance import databases
-    from trace_platform.app.instance.open_instance import open_instance
-    from trace_platform.app.instance.settings import load_settings
-
     settings = load_settings(instance.home)
     opened = open_instance(instance.home, settings)
     dsn = databases.dsn(instance.home, settings, opened, "dispatcher")

