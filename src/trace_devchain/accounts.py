@@ -40,7 +40,7 @@ class Account:
 class Accounts:
     """The population of one chain. `by_rank` maps a 16-bit draw to an account, Zipf-like."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, *, pools: bool = False) -> None:
         people = [Account(_address(key, b"person", n)) for n in range(POPULATION)]
         self.by_rank = [people[rank] for rank in zipf_slots(POPULATION)]
         self.tokens = [Account(_address(key, b"token", n)) for n in range(6)]
@@ -52,6 +52,8 @@ class Accounts:
         self.router = Account(_address(key, b"router", 0))
         self.oddity = Account(_address(key, b"oddity", 0))
         self.proposers = [Account(_address(key, b"proposer", n)) for n in range(16)]
+        # Of each token and the next one; none where swaps are transfers and nothing else.
+        self.pools = [Account(_address(key, b"pool", n)) for n in range(6)] if pools else []
         self.nobody = Account(bytes(20))
 
 

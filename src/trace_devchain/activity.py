@@ -22,10 +22,15 @@ _SCALES = (1, 1, 10**6, 10**12)
 
 _TRANSFER_TOPIC = keccak256(b"Transfer(address,address,uint256)")
 _APPROVAL_TOPIC = keccak256(b"Approval(address,address,uint256)")
+_SWAP_TOPIC = keccak256(b"Swap(address,uint256,uint256,uint256,uint256,address)")
 TRANSFER = "0x" + _TRANSFER_TOPIC.hex()
 APPROVAL = "0x" + _APPROVAL_TOPIC.hex()
+SWAP = "0x" + _SWAP_TOPIC.hex()
 _TRANSFER_BITS = bloom_bits(_TRANSFER_TOPIC)
 _APPROVAL_BITS = bloom_bits(_APPROVAL_TOPIC)
+_SWAP_BITS = bloom_bits(_SWAP_TOPIC)
+# A Uniswap v2 pair counts in 112 bits.
+_MAX_RESERVE = (1 << 112) - 1
 
 
 class Draw(msgspec.Struct, frozen=True, gc=False):
@@ -93,14 +98,17 @@ def transfer(who: Accounts, sender: Account, d: Draw) -> Call:
 
 
 def swap(who: Accounts, sender: Account, d: Draw) -> Call:
-    """Two tokens and a fee: three Transfers in one transaction, through a router."""
+    """Two tokens and a fee: three Transfers in one transaction, through a router; with pools also
+    the Swap of a Uniswap v2 pair."""
     sold, bought = who.tokens[d.token % 6], who.tokens[(d.token + 1) % 6]
     amount, fee_to = d.quantity(), who.by_rank[d.third]
-    logs = (
+    logs: tuple[Log, ...] = (
         _transfer_log(sold, sender, who.router, amount),
         _transfer_log(bought, who.router, sender, d.amount2),
         _transfer_log(sold, who.router, fee_to, amount // 1000),
     )
+    if who.pools:
+        logs += (_swap_log(who.pools[d.token % 6], who.router, sender, amount, d.amount2),)
     data = f"0x38ed1739{amount:064x}{d.amount2:064x}{d.noise(32 * (d.size % 8))}"
     return Call(who.router, 0, data, 120_000 + d.gas, logs)
 
@@ -169,6 +177,13 @@ KINDS: tuple[Kind, ...] = tuple(kind for kind, share in _MIX for _ in range(shar
 def _transfer_log(token: Account, sender: Account, to: Account, amount: int) -> Log:
     bits = token.address_bits | _TRANSFER_BITS | sender.topic_bits | to.topic_bits
     return Log(token.hex, (TRANSFER, sender.topic, to.topic), f"0x{amount:064x}", bits)
+
+
+def _swap_log(pool: Account, router: Account, to: Account, sold: int, bought: int) -> Log:
+    bits = pool.address_bits | _SWAP_BITS | router.topic_bits | to.topic_bits
+    words = (min(sold, _MAX_RESERVE), 0, 0, bought)
+    data = "0x" + "".join(f"{word:064x}" for word in words)
+    return Log(pool.hex, (SWAP, router.topic, to.topic), data, bits)
 
 
 def _recipient(who: Accounts, d: Draw) -> Account:

@@ -36,11 +36,14 @@ class DevChain:
         exact_txs: bool = False,
         seed: int = 0,
         chain_id: int = 31337,
+        pools: bool = False,
         cache_bytes: int | None = DEFAULT_CACHE_BYTES,
     ) -> None:
         """`blocks` is the height of the head at first; `cache_bytes=None` drops nothing."""
         _check_options(blocks, txs, chain_id)
-        self.options = Options(seed=seed, chain_id=chain_id, txs=txs, exact_txs=exact_txs)
+        self.options = Options(
+            seed=seed, chain_id=chain_id, txs=txs, exact_txs=exact_txs, pools=pools
+        )
         self._generator = Generator(self.options)
         self._gas_limit = gas_limit(self.options.max_txs)
         self._fragments = FragmentCache(cache_bytes)
@@ -73,6 +76,16 @@ class DevChain:
     @property
     def cached_bytes(self) -> int:
         return self._fragments.bytes
+
+    @property
+    def tokens(self) -> list[str]:
+        """The addresses of the ERC-20 contracts, the busiest first."""
+        return [token.hex for token in self._generator.accounts.tokens]
+
+    @property
+    def pools(self) -> list[str]:
+        """The addresses of the pools, each of a token and the next one."""
+        return [pool.hex for pool in self._generator.accounts.pools]
 
     def mine(self, count: int = 1) -> int:
         """Add `count` blocks on the current branch; the new head."""

@@ -29,6 +29,8 @@ class Options(msgspec.Struct, frozen=True):
     chain_id: int = 31337
     txs: int = 10
     exact_txs: bool = False
+    # Whether swaps log a Swap, too.
+    pools: bool = False
 
     @property
     def max_txs(self) -> int:
@@ -77,7 +79,7 @@ class Generator:
         )
         self._root = blake2b(name.encode(), digest_size=32).digest()
         self._options = options
-        self.accounts = Accounts(self._root)
+        self.accounts = Accounts(self._root, pools=options.pools)
 
     def block(self, number: int, branch: int) -> Content:
         place = number.to_bytes(8, "big") + branch.to_bytes(8, "big")

@@ -15,8 +15,9 @@ from trace_devchain.params import (
     data,
     flag,
     on_chain,
+    shown,
 )
-from trace_devchain.rpc_error import UNKNOWN_BLOCK, RpcError, bad_params
+from trace_devchain.rpc_error import REVERTED, UNKNOWN_BLOCK, RpcError, bad_params
 
 Params: TypeAlias = list[Any]
 Method: TypeAlias = Callable[[DevChain, Params], bytes]
@@ -26,6 +27,9 @@ CLIENT_VERSION = "trace-devchain/1"
 MAX_MINED_AT_ONCE = 1_000_000
 _BALANCE = 10**21
 _SUGGESTED_TIP = 10**9
+_ONE_TOKEN = 10**18
+# The selector of totalSupply().
+TOTAL_SUPPLY = "0x18160ddd"
 
 
 def chain_id(chain: DevChain, params: Params) -> bytes:
@@ -116,6 +120,22 @@ def code(chain: DevChain, params: Params) -> bytes:
     return b'"0x"'
 
 
+def call(chain: DevChain, params: Params) -> bytes:
+    """Tokens know their `totalSupply()`: one for each block so far, genesis included. Whatever else
+    is asked of them is refused, and of other addresses there is no answer."""
+    wanted, block = arguments(params, 1, 2)
+    number = chain.head if block is None else block_reference(chain, block)
+    if number is None:
+        raise RpcError(UNKNOWN_BLOCK, "unknown block")
+    if not isinstance(wanted, dict):
+        raise bad_params(f"the call must be an object, not {shown(wanted)}")
+    if "0x" + data(wanted.get("to"), "to", 20).hex() not in chain.tokens:
+        return b'"0x"'
+    if wanted.get("input", wanted.get("data")) != TOTAL_SUPPLY:
+        raise RpcError(REVERTED, "execution reverted")
+    return b'"0x%064x"' % ((number + 1) * _ONE_TOKEN)
+
+
 def mine(chain: DevChain, params: Params) -> bytes:
     (wanted,) = arguments(params, 0, 1)
     blocks = 1 if wanted is None else count(wanted, "the number of blocks", MAX_MINED_AT_ONCE)
@@ -145,6 +165,7 @@ METHODS: dict[str, Method] = {
     "eth_getLogs": logs,
     "eth_getBalance": balance,
     "eth_getCode": code,
+    "eth_call": call,
     "dev_mine": mine,
     "dev_reorg": reorg,
 }

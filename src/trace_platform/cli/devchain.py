@@ -31,6 +31,9 @@ def devchain(
     chain_id: Annotated[
         int, typer.Option(help="The EIP-155 chain id.", metavar="N", min=1)
     ] = 31337,
+    pools: Annotated[
+        bool, typer.Option("--pools", help="Swaps also log a Swap, as a Uniswap v2 pool does.")
+    ] = False,
     block_time: Annotated[
         float,
         typer.Option(
@@ -42,7 +45,9 @@ def devchain(
     ] = False,
 ) -> None:
     """Serve a deterministic EVM chain over JSON-RPC on this machine until stopped."""
-    chain = DevChain(blocks=blocks, txs=txs, exact_txs=exact_txs, seed=seed, chain_id=chain_id)
+    chain = DevChain(
+        blocks=blocks, txs=txs, exact_txs=exact_txs, seed=seed, chain_id=chain_id, pools=pools
+    )
     console = Console(stderr=True)
     columns = fitting(console, *Progress.get_default_columns())
     progress = Progress(*columns, console=console, transient=True, disable=not prebuild)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.corpus import corpus
 from trace_devchain import DevChain
-from trace_devchain.activity import APPROVAL, TRANSFER
+from trace_devchain.activity import APPROVAL, SWAP, TRANSFER
 from trace_devchain.log_filter import MAX_BLOCK_RANGE
 from trace_devchain.rpc import MAX_BATCH, answer
 
@@ -264,6 +264,31 @@ def test_balance_and_code_answer_for_any_account() -> None:
     assert int(result("eth_getBalance", account, "latest"), 16) > 0
     assert result("eth_getCode", account) == "0x"
     assert error_code("eth_getCode", account, hex(HEAD + 1)) == -32000
+
+
+def test_tokens_know_how_many_there_are_and_nobody_else_answers() -> None:
+    chain = DevChain(blocks=9)
+    (token, *_) = chain.tokens
+    call = {"to": token, "data": "0x18160ddd"}
+    assert int(result("eth_call", call, "0x4", chain=chain), 16) == 5 * 10**18
+    assert int(result("eth_call", call, chain=chain), 16) == 10 * 10**18
+    assert result("eth_call", call | {"to": "0x" + "12" * 20}, "latest", chain=chain) == "0x"
+    assert error_code("eth_call", call | {"data": "0x"}, "latest", chain=chain) == 3
+    assert error_code("eth_call", call, "0xa", chain=chain) == -32000
+    assert error_code("eth_call", "0x", "latest", chain=chain) == -32602
+
+
+def test_swaps_of_a_chain_with_pools_log_a_swap_behind_their_transfers() -> None:
+    chain = DevChain(blocks=30, pools=True)
+    found = result("eth_getLogs", {"fromBlock": "0x0", "topics": [SWAP]}, chain=chain)
+    assert {log["address"] for log in found} <= set(chain.pools)
+    assert len(found) > 10
+    receipt = result("eth_getTransactionReceipt", found[0]["transactionHash"], chain=chain)
+    assert [log["topics"][0] for log in receipt["logs"]] == [TRANSFER] * 3 + [SWAP]
+    sold, _, _, bought = (int(found[0]["data"][2 + 64 * n :][:64], 16) for n in range(4))
+    assert bought == int(receipt["logs"][1]["data"], 16)
+    assert sold == min(int(receipt["logs"][0]["data"], 16), 2**112 - 1)
+    assert result("eth_getLogs", {"fromBlock": "0x0", "topics": [SWAP]}) == []
 
 
 def all_logs(first: int, last: int) -> list[dict[str, Any]]:
