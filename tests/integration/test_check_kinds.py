@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,12 @@ import pyarrow as pa
 import pytest
 from pydantic import TypeAdapter
 
+from tests.support.cold_chain import served
 from tests.support.frame_task import FrameTasks, given, output
+from trace_devchain.chain import DevChain
 from trace_platform.domain.errors import TraceError
 from trace_platform.drivers.lite.local_store import LocalStore
+from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators import frames
 from trace_platform.operators.row_checks import evaluate as looking
 from trace_platform.operators.row_checks.evaluate import evaluate
@@ -117,7 +122,7 @@ def looked(
     with tasks.task(inputs, [output(0, "out")]) as task:
         with frames.opened(task) as data:
             staged = data.write(0, data.read(0))
-        return evaluate(task, found, [staged])
+        return evaluate(task, found, [staged]).reports
 
 
 def test_each_kind_finds_what_is_wrong_and_nothing_else(
@@ -206,3 +211,87 @@ def test_what_is_away_fails_the_attempt_and_not_the_check(tasks: FrameTasks) -> 
     with pytest.raises(TraceError) as raised:
         looked(tasks, [{"kind": "freshness", "column": "timestamp", "max_age": 60}])
     assert raised.value.retryable
+
+
+def drifted(
+    tasks: FrameTasks, said: dict[str, Any], partitions: list[pa.Array]
+) -> list[CheckReport]:
+    """What a check says of partitions that follow each other, each a column `v`."""
+    (check,) = TypeAdapter(list[Check]).validate_python([{"kind": "drift", "column": "v"} | said])
+    state: dict[str, Any] = {}
+    reports = []
+    for n, values in enumerate(partitions):
+        rows = [tasks.file(f"part{n}", pa.table({"v": values}))]
+        with tasks.task([given(0, n, n, rows)], [output(0, "out")]) as task:
+            with frames.opened(task) as data:
+                staged = data.write(0, data.read(0), sort_by=())
+            found = evaluate(replace(task, state=partial(dict, state)), [check], [staged])
+        state |= found.state
+        reports += found.reports
+    assert ALICE.hex() not in str(state)
+    return reports
+
+
+def test_values_that_are_distributed_otherwise_than_before_are_found(tasks: FrameTasks) -> None:
+    usual = [pa.array([10.0, 11.0, 12.0 + n / 10, None, float("nan")]) for n in range(3)]
+    said = {"z_score": 5, "at_least": 3}
+    reports = drifted(tasks, said, [*usual, usual[1], pa.array([100.0, 110.0])])
+    assert [report.failing for report in reports] == [0, 0, 0, 0, 1]
+    assert reports[0].message == "0 partitions before, 3 are compared with"
+    assert reports[-1].message.startswith("z-score of the mean ")
+    assert reports[-1].message.endswith(", at most 5 (4 partitions before)")
+    same = [pa.array([ALICE, ALICE, BOB] * 20)] * 3
+    said = {"kl": 0.2, "at_least": 2}
+    reports = drifted(tasks, said, [*same, pa.array([ALICE] * 60), pa.array([], pa.binary())])
+    assert [report.failing for report in reports] == [0, 0, 0, 1, 0]
+    assert reports[3].message.startswith("divergence 0.")
+    (wrong,) = drifted(tasks, {"z_score": 1}, [pa.array(["a"])])
+    assert (wrong.outcome, wrong.failing) == ("error", 0)
+    assert "v is string" in wrong.message
+    (wrong,) = drifted(tasks, {"kl": 1}, [pa.array([date(2023, 1, 1)])])
+    assert "another in each partition" in wrong.message
+
+
+def asked(
+    tasks: FrameTasks, said: dict[str, Any], rows: pa.Table, *, key: bool = False
+) -> CheckReport:
+    """What an `eth_call` says of these rows, written as blocks 0 to 9 of the development chain, or
+    as a partition that is no range."""
+    chain = DevChain(blocks=20, txs=0)
+    call = {"kind": "eth_call", "rpc_pool": "dev", "chain_id": 31337, "to": chain.tokens[0]}
+    (check,) = TypeAdapter(list[Check]).validate_python([call | said])
+    with (
+        served(chain) as node,
+        tasks.task([given(0, 0, 9, [tasks.file("minted", rows)])], [output(0, "out")]) as task,
+    ):
+        with frames.opened(task) as data:
+            staged = data.write(0, data.read(0), "all" if key else None)
+        own = replace(task, rpc=lambda _: RpcEndpoint(node.url))
+        (report,) = evaluate(own, [check], [staged]).reports
+    return report
+
+
+def test_what_a_contract_answers_at_the_last_block_is_what_the_rows_say(tasks: FrameTasks) -> None:
+    minted = pa.table({"block_number": range(10), "amount": [str(10**18)] * 10})
+    supply = {"function": "totalSupply()", "equals": "sum_exact(amount)"}
+    report = asked(tasks, supply, minted)
+    assert (report.outcome, report.failing) == ("passed", 0)
+    assert report.message == "totalSupply() at block 9 is what the rows say"
+    report = asked(tasks, supply, minted.slice(1))
+    assert (report.outcome, report.failing) == ("failed", 1)
+    assert report.message == "totalSupply() at block 9 is not what the rows say"
+    # Of what is no range of blocks the rows say of which block they are.
+    report = asked(tasks, supply | {"block": "max(block_number)"}, minted, key=True)
+    assert report.outcome == "passed"
+    for wrong, said in [
+        ({"function": "balanceOf(address)"}, "takes 1 arguments, not 0"),
+        ({"function": "name()"}, "execution reverted"),
+        ({"to": "0x" + "12" * 20}, "there is no contract 0x1212"),
+        ({"returns": "uint8"}, "no uint8"),
+        ({"equals": "sum_exact(nope)"}, "nope"),
+    ]:
+        report = asked(tasks, supply | wrong, minted)
+        assert report.outcome == "error"
+        assert said in report.message
+    assert "say at which block" in asked(tasks, supply, minted, key=True).message
+    assert "serves chain 31337" in asked(tasks, supply | {"chain_id": 1}, minted).message

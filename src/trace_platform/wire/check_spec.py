@@ -49,6 +49,7 @@ ReaderName = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?$", max_length=257),
 ]
+Address = Annotated[str, StringConstraints(pattern=r"^0x[0-9a-fA-F]{40}$")]
 Columns = Annotated[list[ColumnName], Field(min_length=1, max_length=32)]
 # What a column is compared with. Bytes are written as 0x and hexadecimal digits.
 Value = bool | int | float | Annotated[str, Field(max_length=10_000)]
@@ -247,5 +248,87 @@ class Sql(CheckModel):
     sql: str = Field(min_length=1, max_length=MAX_SQL, description="Rows that it gives are wrong.")
 
 
-_Any = NotNull | Unique | Range | AcceptedValues | RowCount | Freshness | ForeignKey | Gaps | Sql
+class Drift(CheckModel):
+    """The values of a column are distributed as in the partitions before."""
+
+    kind: Literal["drift"] = Field(description="Values that are distributed as before.")
+    column: ColumnName = Field(description="The column.")
+    z_score: float | None = Field(
+        default=None,
+        gt=0,
+        exclude_if=absent,
+        description="So many standard deviations the mean may lie from the means of before.",
+    )
+    kl: float | None = Field(
+        default=None,
+        gt=0,
+        exclude_if=absent,
+        description="The largest Kullback-Leibler divergence from the values of before, in nats.",
+    )
+    partitions: int = Field(
+        default=20, strict=True, ge=2, le=100, description="So many partitions before are compared."
+    )
+    at_least: int = Field(
+        default=5,
+        strict=True,
+        ge=2,
+        le=100,
+        description="With fewer of them there is nothing to compare with, and the check passes.",
+    )
+
+    @model_validator(mode="after")
+    def _has_a_bound(self) -> Drift:
+        if self.z_score is None and self.kl is None:
+            raise ValueError("give z_score, kl or both")
+        if self.at_least > self.partitions:
+            raise ValueError("at_least is more than partitions")
+        return self
+
+
+class EthCall(CheckModel):
+    """What a contract answers is what the rows say."""
+
+    kind: Literal["eth_call"] = Field(description="What a contract answers is what the rows say.")
+    rpc_pool: str = Field(
+        min_length=1, max_length=128, description="The pool whose nodes are asked."
+    )
+    chain_id: int = Field(strict=True, ge=1, le=2**63 - 1, description="The chain of these nodes.")
+    to: Address = Field(description="The contract.")
+    function: str = Field(
+        min_length=3, max_length=1_000, description="As people write it: balanceOf(address)."
+    )
+    arguments: list[bool | int | Annotated[str, Field(max_length=200)]] = Field(
+        default=[], max_length=32, description="A value for each parameter; bytes as 0x…."
+    )
+    returns: str = Field(
+        default="uint256", max_length=32, description="The type of the answer: one of one word."
+    )
+    equals: str = Field(
+        min_length=1,
+        max_length=MAX_SQL,
+        description="What the rows say: an aggregate in Spark SQL, such as sum_exact(balance).",
+    )
+    block: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_SQL,
+        exclude_if=absent,
+        description="At which block it is asked, as an aggregate of the rows: max(block_number). "
+        "The last one of the range unless given.",
+    )
+
+
+_Any = (
+    NotNull
+    | Unique
+    | Range
+    | AcceptedValues
+    | RowCount
+    | Freshness
+    | ForeignKey
+    | Gaps
+    | Sql
+    | Drift
+    | EthCall
+)
 Check = Annotated[_Any, Field(discriminator="kind")]

@@ -27,7 +27,6 @@ from trace_platform.domain.masking import mask_text
 from trace_platform.drivers.query_endpoint import QueryEndpoint
 from trace_platform.operators.contract import NOTHING, Result, TaskContext
 from trace_platform.operators.facts import config_model
-from trace_platform.wire.check import CheckReport
 from trace_platform.wire.task import (
     MAX_RETRY_AFTER_S,
     Claimed,
@@ -44,7 +43,7 @@ from trace_platform.wire.task import (
 )
 from trace_platform.worker.attempt_log import AttemptLog
 from trace_platform.worker.resources import Resources
-from trace_platform.worker.run_checks import refuse_blocked, run_checks
+from trace_platform.worker.run_checks import Checked, operators_own, refuse_blocked, run_checks
 from trace_platform.worker.standing import Standing
 from trace_platform.worker.tell_contradiction import tell_contradiction
 
@@ -94,7 +93,7 @@ class Attempt:
         self._progress: Progress | None = None
         self._says_progress = False
         self._standing = Standing()
-        self._checks: list[CheckReport] = []
+        self._checked = Checked()
         self.log = AttemptLog(lambda: self._log, resources.store, claimed.task.log_uri)
 
     @property
@@ -287,8 +286,8 @@ class Attempt:
             invalidations=result.invalidations,
             split=[Span(start=part.start, end=part.end) for part in result.split],
             has_log=self.log.save(),
-            checks=self._checks,
-            state=dict(result.state),
+            checks=self._checked.reports,
+            state={**result.state, **self._checked.state},
         )
 
     def _run_operator(self) -> Result:
@@ -312,7 +311,7 @@ class Attempt:
                 check=self._check,
                 draining=lambda: self._drain_since is not None,
                 emit=self._emit,
-                state=self._state,
+                state=lambda: operators_own(self._state()),
                 data=self._data,
                 query=self._query,
                 secret=self._resources.secret,
@@ -322,8 +321,8 @@ class Attempt:
                 log=self.log,
             )
             result = operator.run(context)
-            self._checks = run_checks(task, context, result)
-            refuse_blocked(task, self._checks)
+            self._checked = run_checks(task, replace(context, state=self._state), result)
+            refuse_blocked(task, self._checked.reports)
             return result
 
     def failed(self, error: TraceError, events: Sequence[DatasetEvent] = ()) -> CompleteRequest:
@@ -341,7 +340,7 @@ class Attempt:
             or (self.is_source and isinstance(error, TaskTimedOut)),
             outage=error.is_outage,
             has_log=self.log.save(),
-            checks=self._checks,
+            checks=self._checked.reports,
         )
 
     def _note_failure(self, error: TraceError) -> None:

@@ -2,31 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trace_platform.data import check_alerts
-from trace_platform.data.check_alerts import Checked
+from trace_platform.data.check_alerts import Checked as CheckedPartition
 from trace_platform.domain.errors import CheckFailed, TraceError
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.wire.check import CheckReport
 from trace_platform.wire.task import TaskPayload
 
+# Of keys of the state that are the checks', and not the operator's.
+OF_CHECKS = "check/"
 
-def run_checks(task: TaskPayload, context: TaskContext, result: Result) -> list[CheckReport]:
-    """What they found. Raise what another attempt may mend."""
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What they found, and what is to be kept with the commit for those of later attempts."""
+
+    reports: list[CheckReport] = field(default_factory=list)
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run_checks(task: TaskPayload, context: TaskContext, result: Result) -> Checked:
+    """Raise what another attempt may mend."""
     if not (task.checks and result.outputs):
-        return []
+        return Checked()
     # Spark's part is looked at only by who needs it.
     from trace_platform.operators.row_checks.evaluate import evaluate
 
-    reports = evaluate(context, task.checks, result.outputs)
-    for each in reports:
+    own = replace(context, state=lambda: _without_prefix(context.state()))
+    evaluated = evaluate(own, task.checks, result.outputs)
+    for each in evaluated.reports:
         say = context.log.info if each.outcome == "passed" else context.log.warning
         facts: dict[str, Any] = {"failing": each.failing, "rows": each.rows}
         say(f"check_{each.outcome}", check=each.name, partition=each.partition_key, **facts)
-    _tell(task, context, reports)
-    return reports
+    _tell(task, context, evaluated.reports)
+    return Checked(
+        evaluated.reports, {OF_CHECKS + key: value for key, value in evaluated.state.items()}
+    )
+
+
+def operators_own(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is not the checks'."""
+    return {key: value for key, value in state.items() if not key.startswith(OF_CHECKS)}
+
+
+def _without_prefix(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        key.removeprefix(OF_CHECKS): value
+        for key, value in state.items()
+        if key.startswith(OF_CHECKS)
+    }
 
 
 def refuse_blocked(task: TaskPayload, reports: Sequence[CheckReport]) -> None:
@@ -51,11 +79,11 @@ def _tell(task: TaskPayload, context: TaskContext, reports: Sequence[CheckReport
         context.log.warning("check_alerts_not_recorded", reason=error.message)
 
 
-def _checked(task: TaskPayload, report: CheckReport) -> Checked:
+def _checked(task: TaskPayload, report: CheckReport) -> CheckedPartition:
     passed = report.outcome == "passed"
     target = next(o for o in task.outputs if o.output_index == report.output_index)
     blocks = report.blocks_all or bool(report.readers)
-    return Checked(
+    return CheckedPartition(
         check=report.name,
         output=_dataset(task, report),
         dataset_uuid=target.dataset_uuid,

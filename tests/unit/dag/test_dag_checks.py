@@ -41,6 +41,7 @@ publish:
 """
 NOT_NULL = "kind: not_null, columns: [author]"
 REFERENCES = "kind: foreign_key, columns: [block_number], references:"
+CALL = f"kind: eth_call, rpc_pool: a, chain_id: 1, to: '0x{'12' * 20}', equals: sum(gas_used)"
 
 WRONG = {
     "{ kind: not_nul, columns: [author] }": "did you mean 'not_null'?",
@@ -57,6 +58,11 @@ WRONG = {
     f"{{ {REFERENCES} {{ input: 1, columns: [block_number] }} }}": "no input 1; they are 0 to 0",
     f"{{ {REFERENCES} {{ input: 0, columns: [a, b] }} }}": "as many columns",
     f"{{ {NOT_NULL} }}\n      - {{ {NOT_NULL} }}": "called 'not_null_author' too",
+    "{ kind: drift, column: gas_used }": "give z_score, kl or both",
+    "{ kind: drift, column: gas_used, kl: 1, at_least: 30 }": "at_least is more than partitions",
+    f"{{ {CALL}, function: balanceOf(adress) }}": "there is no type 'adress'",
+    f"{{ {CALL}, function: balanceOf(address) }}": "takes 1 arguments, not 0",
+    f"{{ {CALL}, function: a(), returns: string }}": "no type of one word",
     "not_null": "write it as a mapping",
 }
 

@@ -10,6 +10,8 @@ from trace_platform.dag.model.dag import Job, JobOutputRef
 from trace_platform.dag.model.fields import Path
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.runtimes import Runtimes
+from trace_platform.operators.decode.abi_text import parse_function
+from trace_platform.operators.decode.encode_call import encode_call, result_of
 from trace_platform.wire import check_spec as spec
 
 # Whose workers look at what they have staged; another's would commit it unseen.
@@ -30,6 +32,8 @@ def check_problems(
             yield (*where, "output"), _no_output(job, check.output)
             continue
         yield from _reader_problems(job, check, where, names, runtimes)
+        if isinstance(check, spec.EthCall):
+            yield from _call_problems(check, where)
         if isinstance(check, spec.ForeignKey):
             yield from _reference_problems(job, check.references, (*where, "references"))
 
@@ -86,6 +90,22 @@ def _reader_problems(
 
 def _is(names: Names, ref: JobOutputRef, own: tuple[str, int | None]) -> bool:
     return names.output(ref) == own
+
+
+def _call_problems(check: spec.EthCall, path: Path) -> Iterator[Problem]:
+    try:
+        result_of(check.returns)
+    except ValueError as error:
+        yield (*path, "returns"), str(error)
+    try:
+        function = parse_function(check.function)
+    except ValueError as error:
+        yield (*path, "function"), str(error)
+        return
+    try:
+        encode_call(function, check.arguments)
+    except ValueError as error:
+        yield (*path, "arguments"), str(error)
 
 
 def _reference_problems(job: Job, references: spec.References, path: Path) -> Iterator[Problem]:

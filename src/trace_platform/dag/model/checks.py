@@ -27,6 +27,8 @@ CHECKS: dict[str, type[spec.CheckModel]] = {
     "foreign_key": spec.ForeignKey,
     "gaps": spec.Gaps,
     "sql": spec.Sql,
+    "drift": spec.Drift,
+    "eth_call": spec.EthCall,
 }
 _Any = (
     spec.NotNull
@@ -38,6 +40,8 @@ _Any = (
     | spec.ForeignKey
     | spec.Gaps
     | spec.Sql
+    | spec.Drift
+    | spec.EthCall
 )
 
 

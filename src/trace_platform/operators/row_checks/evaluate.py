@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import InvalidConfig, TraceError
 from trace_platform.operators import frames, scope
 from trace_platform.operators.contract import TaskContext
-from trace_platform.operators.row_checks import own_look
+from trace_platform.operators.row_checks import chain_call, drift, own_look
+from trace_platform.operators.row_checks.drift_history import History, State
 from trace_platform.operators.row_checks.found import Found, sample_of
 from trace_platform.operators.row_checks.one_pass import Measure, Staged, measure
 from trace_platform.wire import check_spec as checks
@@ -25,13 +27,23 @@ if TYPE_CHECKING:
 Judged = Found | TraceError
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What the checks of an attempt found, and what later attempts compare with: to be kept with
+    the commit, by key."""
+
+    reports: list[CheckReport]
+    state: State
+
+
 def evaluate(
     task: TaskContext, given: Sequence[checks.CheckModel], staged: Sequence[OutputCommit]
-) -> list[CheckReport]:
+) -> Evaluated:
     """Of each check of each staged partition. Raise what another attempt may mend."""
     with frames.opened(task) as data:
         look = _Look(task, data, staged)
-        return [report for commit in staged for report in look.reports(given, commit)]
+        reports = [report for commit in staged for report in look.reports(given, commit)]
+        return Evaluated(reports, look.state)
 
 
 class _Look:
@@ -45,6 +57,8 @@ class _Look:
         self._staged = staged
         # Once for all checks: they are looked at one after the other.
         self._now = cache(lambda: database_now(task.data()))
+        self._before = cache(task.state)
+        self.state: State = {}
 
     def reports(
         self, given: Sequence[checks.CheckModel], commit: OutputCommit
@@ -54,10 +68,12 @@ class _Look:
         if not own:
             return
         staged = Staged(self._data.staged(commit), commit.row_count, _blocks(commit), self._now)
-        for check, judged in zip(own, self._judge(own, staged), strict=True):
+        for check, judged in zip(own, self._judge(own, staged, commit), strict=True):
             yield self._report(check, commit, judged)
 
-    def _judge(self, own: Sequence[checks.CheckModel], staged: Staged) -> list[Judged]:
+    def _judge(
+        self, own: Sequence[checks.CheckModel], staged: Staged, commit: OutputCommit
+    ) -> list[Judged]:
         found: dict[int, Judged] = {}
         measures: dict[int, Measure] = {}
         for n, check in enumerate(own):
@@ -69,7 +85,7 @@ class _Look:
         found |= self._measured(measures, staged)
         for n, check in enumerate(own):
             if n not in found:
-                found[n] = self._tried(partial(self._looked, check, staged))
+                found[n] = self._tried(partial(self._looked, check, staged, commit))
         return [found[n] for n in range(len(own))]
 
     def _measured(self, measures: Mapping[int, Measure], staged: Staged) -> dict[int, Judged]:
@@ -101,13 +117,23 @@ class _Look:
                 told[n][name] = value
         return told
 
-    def _looked(self, check: checks.CheckModel, staged: Staged) -> Found:
+    def _looked(self, check: checks.CheckModel, staged: Staged, commit: OutputCommit) -> Found:
         self._task.check()
         with self._data.actions():
             if isinstance(check, checks.ForeignKey):
                 return own_look.foreign_key(check, staged.frame, self._other(check.references))
+            if isinstance(check, checks.Drift):
+                return self._drift(check, staged, commit.output_index)
+            if isinstance(check, checks.EthCall):
+                return chain_call.compare(check, staged, self._task)
             assert isinstance(check, checks.Sql), check.label
             return own_look.sql(check, self._by_name(check, staged))
+
+    def _drift(self, check: checks.Drift, staged: Staged, output: int) -> Found:
+        history = History(f"{output}/{check.label}", self._before())
+        found, state = drift.judge(check, staged, history)
+        self.state |= state
+        return found
 
     def _other(self, references: checks.References) -> DataFrame:
         if references.input is not None:
