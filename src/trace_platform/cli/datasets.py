@@ -168,7 +168,8 @@ def lineage(
     subject: Annotated[
         str,
         typer.Argument(
-            help="A dataset, or a job as DAG.JOB.", autocompletion=complete.datasets_and_jobs
+            help="A dataset, a job as DAG.JOB, or a column as DATASET.COLUMN.",
+            autocompletion=complete.datasets_and_jobs,
         ),
     ],
     column: Annotated[str | None, typer.Option(help="Only this column of the dataset.")] = None,
@@ -186,8 +187,9 @@ def lineage(
     """Show what a dataset, a job or a column comes from, and what comes of it, across DAGs."""
     place = Home.at(home)
     found = dataset_client.lineage(place, subject, column, direction.value, depth)
-    if column is not None and not found.edges:
-        _refuse_unknown_column(dataset_client.dataset(place, subject), column)
+    if not found.edges and found.nodes[0].kind == "column":
+        named, _, column = found.subject.rpartition(".")
+        _refuse_unknown_column(dataset_client.dataset(place, named), column)
     if as_json or form is Format.json:
         typer.echo(found.model_dump_json())
         return

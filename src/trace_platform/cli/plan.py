@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -18,10 +19,14 @@ from trace_platform.cli.options import HomeOption, JsonOption
 from trace_platform.cli.output_file import check_writable, output_file
 from trace_platform.cli.table import show_table
 from trace_platform.cli.words import printable, wide_console
+from trace_platform.domain.alike import listed
 from trace_platform.domain.figures import count, duration, size
 from trace_platform.domain.own_code import Files
 from trace_platform.wire.plan import Amount, JobChange, Plan, SavedPlan
 
+# Of columns that a line names.
+_MOST_COLUMNS = 12
+_COLUMN = {"added": "new", "changed": "changes", "removed": "gone"}
 _SIGNS = {
     "added": "[green]+ added[/green]",
     "changed": "[yellow]~ changed[/yellow]",
@@ -78,6 +83,9 @@ def show_plan(console: Console, plan: Plan) -> None:
     if plan.changes:
         rows = [_change(each) for each in plan.changes]
         show_table(console, ("", "job", "data", "why"), rows, prose=("data", "why"))
+        for change in plan.changes:
+            for said in _columns(change):
+                console.print(f"  {escape(printable(said))}", highlight=False, soft_wrap=True)
     for each in plan.publishes:
         console.print(f"  dataset {each.dataset}: {each.action}, {each.why}", highlight=False)
     for reader in plan.readers:
@@ -88,6 +96,16 @@ def show_plan(console: Console, plan: Plan) -> None:
 
 def _change(job: JobChange) -> tuple[str, ...]:
     return _SIGNS[job.action], job.job, _data(job), escape(printable("; ".join(job.why)))
+
+
+def _columns(job: JobChange) -> Iterator[str]:
+    """A line for each output of which it is known what changes."""
+    for output in job.columns or ():
+        name = f"{job.job}.{output.output}"
+        changed = [f"{each.column} ({_COLUMN[each.change]})" for each in output.columns]
+        said = f"columns {listed(changed, _MOST_COLUMNS)}" if changed else "no column changes"
+        rows = ", and which rows there are" if output.rows else ""
+        yield f"{name}: {said}{rows}"
 
 
 def _data(job: JobChange) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
@@ -10,6 +11,16 @@ from trace_platform.state import operator_state, query_datasets
 from trace_platform.state.dags import Publish
 
 _sql = load_queries(__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredOrigin:
+    """What a DAG file says of a column: of which dataset or job it comes, and of which column."""
+
+    dataset_uuid: UUID
+    column_name: str
+    input_dataset: str
+    input_column: str
 
 
 async def jobs(tx: Tx, org_id: UUID) -> list[Row]:
@@ -118,9 +129,8 @@ def _origins(published: Publish) -> Iterator[tuple[UUID, str, str, str]]:
             yield published.dataset_uuid, name, dataset, input_column
 
 
-async def column_lineage(tx: Tx, org_id: UUID) -> list[Row]:
-    rows: list[Row] = await _sql.column_lineage(tx, org_id=org_id)
-    return rows
+async def column_lineage(tx: Tx, org_id: UUID) -> list[DeclaredOrigin]:
+    return await _sql.rows(tx, "column_lineage", DeclaredOrigin, org_id=org_id)
 
 
 async def outputs_of_generations(tx: Tx, generation_ids: Sequence[UUID]) -> list[Row]:

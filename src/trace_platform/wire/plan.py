@@ -30,6 +30,26 @@ class Amount(Strict):
     )
 
 
+class ColumnChange(Strict):
+    column: str = Field(description="Name of the column.")
+    change: Literal["added", "removed", "changed"] = Field(
+        description="What becomes of the column. `changed`: it has another type, is computed in "
+        "another way, or comes from a column that changes."
+    )
+    why: str = Field(description="Why that is so, in one sentence.")
+
+
+class OutputChange(Strict):
+    """What of an output that is built anew will not be as it was."""
+
+    output: str = Field(description="Name of the job's output.")
+    rows: bool = Field(
+        description="Whether other rows may be there: a filter, a join or a key changed, or the "
+        "rows that are read."
+    )
+    columns: list[ColumnChange] = Field(description="The columns that change; no others do.")
+
+
 class JobChange(Strict):
     job: JobName
     action: Action = Field(
@@ -47,6 +67,11 @@ class JobChange(Strict):
         default=Amount(),
         description="What the job's outputs hold now: about the amount that is built anew, "
         "or that stays.",
+    )
+    columns: list[OutputChange] | None = Field(
+        default=None,
+        description="Of a job that is `changed` or `affected`, by output, which columns change; "
+        "null where that does not follow from SQL, decoding or compaction.",
     )
 
     @property

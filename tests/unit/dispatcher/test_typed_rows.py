@@ -80,7 +80,7 @@ LEFT = {
         dispatcher/datasets/resolve_datasets.py: _is_narrower _missing _not_personal
         dispatcher/datasets/show_dataset.py: file_bytes _cold _columns _committed
         dispatcher/datasets/survey_datasets.py: dataset_label
-        dispatcher/datasets/trace_lineage.py: _origins _meant _refuse_unknown_column
+        dispatcher/datasets/trace_lineage.py: _refuse_unknown_column
         dispatcher/datasets/wrong_datasets.py: wrong_datasets parts_read
         dispatcher/events/dead_letters.py: _letter
         dispatcher/health/check_health.py: _standing _failure_rate _source_heartbeat _dead _stuck
@@ -117,7 +117,7 @@ LEFT = {
         state/query_datasets.py: moments _meant described cold_parts _with_cold held
         state/query_datasets.py: columns_of_generations
         state/registry.py: jobs edges datasets amounts gaps ages versions partitions building
-        state/registry.py: column_lineage outputs_of_generations files_of_generations uses
+        state/registry.py: outputs_of_generations files_of_generations uses
         state/sources.py: listing
         state/staleness.py: tasks open_invalidations
         state/superseded.py: due kept_at mark_deleted bytes_of

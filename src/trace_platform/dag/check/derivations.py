@@ -87,8 +87,10 @@ def of_operator(
                 types = {column.name: column.type for column in columns}
                 yield output, _made(job, keys, number, made, types)
     elif judged.made_of is not None and judged.columns is not None and keys:
-        for output, made_of in enumerate(judged.made_of):
-            known = query_columns(judged.columns[output]) or ()
+        # An operator of one's own may say more, or less, of the one than of the other.
+        pairs = zip(judged.made_of, judged.columns, strict=False)
+        for output, (made_of, columns_of) in enumerate(pairs):
+            known = query_columns(columns_of) or ()
             yield output, _made(job, keys, 0, made_of, {each.name: each.type for each in known})
 
 

@@ -88,7 +88,11 @@ def _read_routes(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     async def lineage(
         subject: Annotated[
             str,
-            Path(min_length=1, max_length=512, description="A dataset, or a job as DAG.JOB."),
+            Path(
+                min_length=1,
+                max_length=512,
+                description="A dataset, a job as DAG.JOB, or a column as DATASET.COLUMN.",
+            ),
         ],
         column: Annotated[
             str | None, Query(min_length=1, max_length=128, description="A column of the dataset.")

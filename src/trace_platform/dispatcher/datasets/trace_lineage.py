@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
+from trace_platform.dispatcher.datasets.column_graph import (
+    Column,
+    ColumnGraph,
+    column,
+    column_graph,
+)
 from trace_platform.dispatcher.datasets.find_dataset import find_dataset
 from trace_platform.dispatcher.datasets.survey_datasets import (
     JobKey,
@@ -20,13 +25,11 @@ from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import BadInput
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
-from trace_platform.state import datasets, overview, registry
+from trace_platform.state import dags, datasets, overview
 from trace_platform.wire.dataset import Direction, Lineage, LineageEdge, LineageNode
 
 # A dataset by its uuid, or a job.
 Node = UUID | JobKey
-# A dataset, or the name of one that nobody publishes, and a column of it.
-Column = tuple[UUID | str, str]
 Thing = TypeVar("Thing", bound=Hashable)
 Neighbours = Callable[[Thing], Iterable[Thing]]
 
@@ -39,10 +42,12 @@ async def trace_lineage(
     direction: Direction,
     depth: int,
 ) -> Lineage:
-    """Of a dataset, of a job as DAG.JOB, or of a column of a dataset. One step of `depth` is from
-    a dataset over a job to the next."""
+    """Of a dataset, of a job as DAG.JOB, or of a column, as `column` of a dataset or as
+    DATASET.COLUMN. One step of `depth` is from a dataset over a job to the next."""
     async with overview.snapshot(state) as tx:
         survey = await survey_datasets(tx, org_id)
+        if column is None and "." in subject:
+            subject, column = await _meant_column(tx, org_id, subject)
         if column is not None:
             return await _of_column(tx, org_id, survey, subject, column, direction, depth)
         start = await _start(tx, org_id, subject)
@@ -138,97 +143,69 @@ def _node(survey: Survey, node: Node) -> LineageNode:
     return LineageNode(id=name, kind="job", producer=name, active=node in survey.jobs)
 
 
+async def _meant_column(tx: Tx, org_id: UUID, subject: str) -> tuple[str, str | None]:
+    """DATASET.COLUMN, where no dataset and no job is called so."""
+    dataset, _, column = subject.rpartition(".")
+    dag_name, _, job_name = subject.partition(".")
+    if await datasets.find(tx, org_id, subject) is not None:
+        return subject, None
+    if await dags.active_job(tx, org_id, dag_name, job_name) is not None:
+        return subject, None
+    if await datasets.find(tx, org_id, dataset) is None:
+        return subject, None
+    return dataset, column
+
+
 async def _of_column(
     tx: Tx,
     org_id: UUID,
     survey: Survey,
     subject: str,
-    column: str,
+    name: str,
     direction: Direction,
     depth: int,
 ) -> Lineage:
-    found = await datasets.find(tx, org_id, subject)
-    dataset = found or await find_dataset(tx, org_id, subject)
-    origins = _origins(survey, await registry.column_lineage(tx, org_id))
-    _refuse_unknown_column(survey.datasets[dataset["uuid"]], column)
-    start: Column = (dataset["uuid"], column)
-    made_of: dict[Column, list[Column]] = defaultdict(list)
-    for target, source in origins:
-        made_of[source].append(target)
-    comes_from: dict[Column, list[Column]] = defaultdict(list)
-    for target, source in origins:
-        comes_from[target].append(source)
+    dataset: UUID = (await find_dataset(tx, org_id, subject))["uuid"]
+    graph = await column_graph(tx, org_id, survey)
+    _refuse_unknown_column(survey.datasets[dataset], graph.columns.get(dataset, []), name)
+    start = column(dataset, name)
+    graph.spelled.setdefault(start, name)
     edges, truncated = _walk(
         start,
-        lambda node: comes_from.get(node, []),
-        lambda node: made_of.get(node, []),
+        lambda node: graph.comes_from.get(node, []),
+        lambda node: graph.goes_to.get(node, []),
         direction,
         depth,
     )
     return Lineage(
-        subject=_column_label(survey, start),
+        subject=graph.label(survey, start),
         direction=direction,
-        nodes=[_column_node(survey, each) for each in _in_order(start, edges)],
+        nodes=[_column_node(survey, graph, each) for each in _in_order(start, edges)],
         edges=[
-            LineageEdge(source=_column_label(survey, a), target=_column_label(survey, b))
+            LineageEdge(source=graph.label(survey, a), target=graph.label(survey, b))
             for a, b in edges
         ],
         truncated=truncated,
     )
 
 
-def _origins(survey: Survey, rows: Sequence[Row]) -> list[tuple[Column, Column]]:
-    """Each column that says so, and one that it comes from."""
-    named = {row["name"]: row for row in survey.datasets.values() if row["name"] is not None}
-    return [
-        (
-            (row["dataset_uuid"], row["column_name"]),
-            (_meant(survey, named, row), row["input_column"]),
-        )
-        for row in rows
-    ]
-
-
-def _meant(survey: Survey, named: dict[str, Row], line: Row) -> UUID | str:
-    """What a DAG file calls so: a dataset that the DAG publishes, else a job of it, else a dataset
-    that another publishes. Of a job with several outputs, one that is read to make the column."""
-    name: str = line["input_dataset"]
-    dag_name, job_name = survey.producer(line["dataset_uuid"])
-    published = named.get(name)
-    outputs = survey.writes.get((dag_name, name), [])
-    if (published is None or published["dag_name"] != dag_name) and outputs:
-        read = [each for each in survey.reads.get((dag_name, job_name), []) if each in outputs]
-        return (read or outputs)[0]
-    if published is None:
-        return name
-    found: UUID = published["dataset_uuid"]
-    return found
-
-
-def _column_label(survey: Survey, column: Column) -> str:
-    owner, name = column
-    shown = dataset_label(survey.datasets[owner]) if isinstance(owner, UUID) else owner
-    return f"{shown}.{name}"
-
-
-def _column_node(survey: Survey, column: Column) -> LineageNode:
+def _column_node(survey: Survey, graph: ColumnGraph, column: Column) -> LineageNode:
     owner = column[0]
-    known = isinstance(owner, UUID)
     producer = survey.producer(owner) if isinstance(owner, UUID) else None
     return LineageNode(
-        id=_column_label(survey, column),
+        id=graph.label(survey, column),
         kind="column",
         producer=job_label(producer) if producer else None,
-        active=known and producer in survey.jobs,
+        active=producer is not None and producer in survey.jobs,
     )
 
 
-def _refuse_unknown_column(row: Row, column: str) -> None:
-    """Of a dataset without a schema any column may be meant."""
-    schema = row["metadata"].get("schema")
-    if schema is None or column in schema:
+def _refuse_unknown_column(row: Row, derived: Sequence[str], column: str) -> None:
+    """Of a dataset whose columns no file tells any may be meant."""
+    known = list(dict.fromkeys([*(row["metadata"].get("schema") or {}), *derived]))
+    if not known or column.lower() in {each.lower() for each in known}:
         return
     raise BadInput(
         f"the schema of '{dataset_label(row)}' has no column '{column}'",
-        hint=instead(column, list(schema), most=20),
+        hint=instead(column, known, most=20),
     )

@@ -24,18 +24,18 @@ from trace_platform.wire.query_columns import query_columns
 
 async def check_sql(
     state: Database, org_id: UUID, checked: CheckedDag, yaml: str, runtimes: Runtimes, code: Code
-) -> None:
-    """Of what `read_dag` has read from this file. Raise InvalidDag for what does not fit the
-    columns that are there."""
+) -> CheckedDag:
+    """What `read_dag` has read from this file, once more with the columns that are there. Raise
+    InvalidDag for what does not fit them."""
     if not checked.has_sql:
-        return
+        return checked
     dag = checked.dag
     async with state.transaction() as tx:
         stored = await stored_columns(tx, org_id, dag)
         own = await _of_its_own(tx, org_id, dag)
         own |= {output: _named(columns) for output, columns in stored.items()}
         known = Known(await _of_others(tx, org_id, dag), own)
-    await read_dag(yaml, checked.file, runtimes, code, known)
+    return await read_dag(yaml, checked.file, runtimes, code, known)
 
 
 async def _of_others(tx: Tx, org_id: UUID, dag: Dag) -> dict[str, list[Column]]:

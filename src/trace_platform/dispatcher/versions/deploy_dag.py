@@ -32,7 +32,15 @@ from trace_platform.domain.own_code import Code, canonical, code_of
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Tx
-from trace_platform.state import dags, datasets, deploys, generations, locks, operator_code
+from trace_platform.state import (
+    dags,
+    datasets,
+    deploys,
+    derived_lineage,
+    generations,
+    locks,
+    operator_code,
+)
 from trace_platform.state.dags import NewJob
 from trace_platform.state.deploys import Deploy
 from trace_platform.wire.control import DeployResponse
@@ -64,7 +72,7 @@ async def deploy_dag(
     """The same content twice is one version. Raise InvalidDag with every error and its line,
     StalePlan when this is not what was planned any more."""
     checked = await read_dag(yaml, file, runtimes, code)
-    await check_sql(state, org_id, checked, yaml, runtimes, code)
+    checked = await check_sql(state, org_id, checked, yaml, runtimes, code)
     async with state.transaction() as tx:
         await refuse_unknown_abis(tx, org_id, checked)
         await _keep_code(tx, checked.dag, code)
@@ -96,12 +104,14 @@ async def _deploy(
         return _response(checked, underway.target, underway, [], await _builds(tx, underway))
     active = await dags.active_version(tx, org_id, dag.name)
     if active is not None and await _is_content(tx, org_id, active, dag):
+        await _keep_lineage(tx, active, checked)
         return _response(checked, active, None, [], set())
     await adopt_generations(tx, org_id, active, runtimes)
     await _refuse_stale(tx, org_id, dag, checked.file, plan_hash)
     await refuse_names(tx, org_id, checked, (await change_in(tx, org_id, dag, active)).jobs)
     await refuse_cycles(tx, org_id, dag)
     installed = await _install(tx, org_id, dag, yaml)
+    await _keep_lineage(tx, installed.version, checked)
     deploy = await _begin(tx, org_id, checked, active, installed.version)
     return _response(
         checked,
@@ -174,6 +184,16 @@ async def _install(tx: Tx, org_id: UUID, dag: Dag, yaml: str) -> Installed:
     await dags.set_publishes(tx, version, published)
     await refuse_unknown_pii(tx, dag, version)
     return Installed(version, new, added)
+
+
+async def _keep_lineage(tx: Tx, version: UUID, checked: CheckedDag) -> None:
+    """Also of a version that is deployed again: more columns of what it reads may be known now."""
+    jobs = await dags.version_jobs(tx, version)
+    await derived_lineage.keep(
+        tx,
+        version,
+        {(jobs[job].job_id, index): found for (job, index), found in checked.derivations.items()},
+    )
 
 
 async def _published(tx: Tx, org_id: UUID, dag: Dag, name: str, ids: DatasetIds) -> UUID:

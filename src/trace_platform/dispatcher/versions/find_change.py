@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trace_platform.dag.model.dag import Dag, Job, JobOutputRef
+from trace_platform.dag.model.dag import Dag, DatasetRef, Job, JobOutputRef
 from trace_platform.dag.model.fingerprint import definition_hash, fingerprints, meaning
 from trace_platform.domain.own_code import parse
 from trace_platform.state.dags import VersionJob
@@ -148,6 +148,17 @@ def _output(dag: Dag, ref: JobOutputRef) -> tuple[str, int]:
     index = job.output_index(ref.output)
     assert index is not None, "check_dag refuses dangling references"
     return ref.job, index
+
+
+def published_output(dag: Dag, source: JobOutputRef | DatasetRef) -> tuple[str, int] | None:
+    """The job of this DAG that makes what is read, and its output; None of what another makes, or
+    several do."""
+    if isinstance(source, JobOutputRef):
+        return _output(dag, source)
+    publish = dag.publish.get(source.dataset)
+    if publish is None or publish.storage == "buffered":
+        return None
+    return _output(dag, publish.sources[0])
 
 
 def publish_metadata(dag: Dag, name: str) -> dict[str, object]:

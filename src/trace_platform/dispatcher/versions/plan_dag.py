@@ -9,6 +9,7 @@ from trace_platform.dag.check.check_dag import BUILT_IN, NO_CODE
 from trace_platform.dag.model.dag import Dag
 from trace_platform.dispatcher.abis.check_abis import refuse_unknown_abis
 from trace_platform.dispatcher.versions.adopt_generations import adopt_generations
+from trace_platform.dispatcher.versions.changed_columns import with_columns
 from trace_platform.dispatcher.versions.check_sql import check_sql
 from trace_platform.dispatcher.versions.find_change import Change, find_change
 from trace_platform.dispatcher.versions.find_lacks import find_lacks
@@ -20,7 +21,7 @@ from trace_platform.domain.own_code import Code
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Tx
-from trace_platform.state import dags, datasets, generations, plans
+from trace_platform.state import dags, datasets, derived_lineage, generations, plans
 from trace_platform.wire.plan import Amount, JobChange, Plan, Reader
 
 
@@ -33,8 +34,8 @@ async def plan_dag(
     code: Code = NO_CODE,
 ) -> Plan:
     checked = await read_dag(yaml, file, runtimes, code)
+    checked = await check_sql(state, org_id, checked, yaml, runtimes, code)
     dag = checked.dag
-    await check_sql(state, org_id, checked, yaml, runtimes, code)
     async with state.transaction() as tx:
         await refuse_unknown_abis(tx, org_id, checked)
         await adopt_generations(
@@ -46,7 +47,13 @@ async def plan_dag(
         built = {job.job for job in plan.builds}
         await refuse_unfit_schema(tx, checked, plan.base_version, built)
         lacks = await find_lacks(tx, org_id, checked, runtimes)
-        return plan.model_copy(update={"warnings": [*checked.said_warnings, *lacks]})
+        before = await derived_lineage.of_version(tx, plan.base_version)
+        return plan.model_copy(
+            update={
+                "warnings": [*checked.said_warnings, *lacks],
+                "jobs": with_columns(dag, plan.jobs, before, checked.derivations),
+            }
+        )
 
 
 async def plan_in(tx: Tx, org_id: UUID, dag: Dag, file: str) -> Plan:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from rich.console import Console
 
+from tests.integration.dispatcher.versions.test_sql_checks import MAKER, made
 from tests.support.chain_data import READER
 from tests.support.control_plane import DAG, ControlPlane
 from trace_platform.cli.draw_lineage import as_mermaid, as_tree
+from trace_platform.cli.plan import show_plan
 from trace_platform.dispatcher.datasets.trace_lineage import trace_lineage
+from trace_platform.dispatcher.versions.plan_dag import plan_dag
 from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import BadInput, NotFound, UnknownDataset
 from trace_platform.wire.dataset import Direction, Lineage
@@ -48,6 +52,50 @@ publish:
     schema:
       token: { type: binary(20), from: [transfers.token] }
       total: { type: string, from: [decode.value] }
+"""
+
+# Nothing in it says where a column comes from.
+TRANSFORMED = """
+name: transformed
+jobs:
+  - name: decode
+    activation: reactive
+    runtime: ecs_platform
+    operator: log_decode
+    inputs: [{ from: { dataset: logs } }]
+    outputs: [transfer, undecoded]
+    config: { abis: [erc20.Transfer] }
+  - name: enrich
+    activation: reactive
+    runtime: ecs_platform
+    operator: sql_transform
+    inputs: [{ from: { job: decode, output: transfer } }, { from: { dataset: blocks } }]
+    outputs: [rows]
+    config:
+      mode: map
+      steps:
+        - { name: moved, sql: "select *, to as holder from transfer" }
+        - name: rows
+          sql: >
+            select m.*, b.miner from moved m join blocks b on m.block_number = b.number
+             where m.value_f64 > 0
+publish:
+  transfers: { from: { job: enrich } }
+"""
+SUMMED = """
+name: summed
+jobs:
+  - name: totals
+    activation: reactive
+    runtime: ecs_platform
+    operator: sql_transform
+    inputs: [{ from: { dataset: transfers } }]
+    outputs: [totals]
+    config:
+      mode: full
+      sql: select holder, sum(value_f64) as total from transfers group by holder
+publish:
+  holders: { from: { job: totals } }
 """
 
 
@@ -206,6 +254,99 @@ async def test_a_column_that_the_schema_lacks_is_refused(plane: ControlPlane) ->
         await lineage(plane, "logs", column="adress")
     assert "did you mean address?" in (refusal.value.hint or "")
     assert ids(await lineage(plane, "blocks", column="number")) == {"blocks.number"}
+
+
+# --- columns that nobody declares
+
+
+async def test_columns_are_followed_through_statements_and_decoding(plane: ControlPlane) -> None:
+    for yaml in (DAG, TRANSFORMED, SUMMED):
+        await plane.deploy(yaml)
+    found = await lineage(plane, "holders.total")
+    assert found.subject == "holders.total"
+    assert edges(found) == {
+        "transfers.value_f64 > holders.total",
+        "transformed.decode.0.value_f64 > transfers.value_f64",
+        "logs.data > transformed.decode.0.value_f64",
+    }
+    found = await lineage(plane, "logs.TOPIC2", "down")
+    assert edges(found) == {
+        "logs.topic2 > transformed.decode.0.to",
+        "logs.topic2 > transformed.decode.1.topic2",
+        "logs.topic2 > transformed.decode.1.reason",
+        "transformed.decode.0.to > transfers.to",
+        "transformed.decode.0.to > transfers.holder",
+        "transfers.holder > holders.holder",
+    }
+    assert edges(await lineage(plane, "transfers", "up", 1, "miner")) == {
+        "blocks.miner > transfers.miner"
+    }
+
+
+async def test_what_a_file_declares_of_a_column_wins(plane: ControlPlane) -> None:
+    await plane.deploy()
+    schema = "schema: { miner: { type: binary(20), from: [blocks.hash] } }"
+    declared = TRANSFORMED.replace("{ job: enrich } }", "{ job: enrich }, " + schema + " }")
+    await plane.deploy(declared)
+    assert edges(await lineage(plane, "transfers.miner")) == {"blocks.hash > transfers.miner"}
+    assert "transformed.decode.0.to > transfers.to" in edges(await lineage(plane, "transfers.to"))
+
+
+async def test_lineage_of_columns_is_that_of_the_active_version(plane: ControlPlane) -> None:
+    await plane.deploy()
+    await plane.deploy(TRANSFORMED)
+    await plane.deploy(TRANSFORMED.replace("to as holder", "address as holder"))
+    sender = "transformed.decode.0.address > transfers.holder"
+    assert sender in edges(await lineage(plane, "transfers.holder"))
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "transformed")
+    assert sender not in edges(await lineage(plane, "transfers.holder"))
+
+
+async def test_a_column_that_a_statement_does_not_make_is_refused(plane: ControlPlane) -> None:
+    await plane.deploy()
+    await plane.deploy(TRANSFORMED)
+    with pytest.raises(BadInput) as refusal:
+        await lineage(plane, "transfers.hodler")
+    assert "did you mean holder?" in (refusal.value.hint or "")
+
+
+async def test_a_plan_names_the_columns_that_an_edit_of_sql_changes(plane: ControlPlane) -> None:
+    await plane.deploy()
+    await plane.deploy(TRANSFORMED)
+    state, org_id = plane.dispatcher.state, plane.dispatcher.org_id
+    edited = TRANSFORMED.replace("to as holder", "lower(hex(to)) as holder")
+    plan = await plan_dag(state, org_id, edited, "dag.yaml")
+    (enrich,) = plan.builds
+    assert enrich.columns is not None
+    (rows,) = enrich.columns
+    assert (rows.output, rows.rows) == ("rows", False)
+    assert [(each.column, each.change) for each in rows.columns] == [("holder", "changed")]
+    drawn = Console(record=True, width=200)
+    show_plan(drawn, plan)
+    assert "enrich.rows: columns holder (changes)" in drawn.export_text()
+    reordered = TRANSFORMED.replace("select *, to as", "SELECT *,\n          to  as")
+    plan = await plan_dag(state, org_id, reordered.replace("SELECT", "select"), "dag.yaml")
+    assert not plan.builds, "it is only written differently"
+
+
+async def test_a_deploy_of_the_same_file_learns_what_became_known(plane: ControlPlane) -> None:
+    star = """
+name: reader
+jobs:
+  - name: all
+    activation: reactive
+    runtime: ecs_platform
+    operator: sql_transform
+    inputs: [{ from: { dataset: pools } }]
+    outputs: [rows]
+    config: { mode: map, sql: select * from pools }
+"""
+    await plane.deploy(MAKER)
+    await plane.deploy(star)
+    assert not (await lineage(plane, "reader.all.fee")).edges
+    await made(plane)
+    await plane.deploy(star)
+    assert edges(await lineage(plane, "reader.all.fee")) == {"pools.fee > reader.all.0.fee"}
 
 
 # --- drawn
