@@ -29,6 +29,7 @@ from trace_platform.domain.errors import (
     WrongChain,
 )
 from trace_platform.operators.evm import fetch
+from trace_platform.operators.evm.rpc import RpcClient
 from trace_platform.operators.evm.schema import TABLES
 from trace_platform.operators.follow import spool
 from trace_platform.operators.follow.background_work import Drained
@@ -58,6 +59,12 @@ class World:
 def data(postgres: PostgresServer) -> Iterator[Data]:
     with shared_data(postgres) as dsns, opened(dsns.writer) as reached:
         yield reached
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As often as anybody, and without a pause to speak of, a question is repeated."""
+    monkeypatch.setitem(RpcClient.__init__.__kwdefaults__, "backoff_s", (0.01, 0.01, 0.01))
 
 
 @pytest.fixture
@@ -220,6 +227,7 @@ def test_a_provider_that_lags_changes_nothing(world: World) -> None:
     world.agrees(job)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_provider_on_another_fork_is_not_believed(world: World) -> None:
     """Every other answer comes from it."""
     job = world.job()
@@ -384,6 +392,7 @@ def test_a_fork_that_is_confirmed_in_time_is_no_alert(
     world.agrees(job)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_chain_that_moves_while_it_is_read_is_read_again(world: World) -> None:
     job = world.job()
     moves = iter("cdef")
@@ -729,6 +738,7 @@ def test_an_answer_that_is_none_is_waited_out(world: World, fault: Raw, after: i
     world.agrees(job)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_lasting_fault_is_said_once_per_cause(world: World) -> None:
     job = world.job()
     chain = world.chain
