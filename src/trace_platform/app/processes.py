@@ -22,6 +22,7 @@ from trace_platform.domain.errors import InvalidConfig
 from trace_platform.drivers.lite.certificates import ensure_certificates
 
 if TYPE_CHECKING:
+    from trace_platform.dispatcher.openlineage.pending_runs import PendingRuns
     from trace_platform.drivers.https import Listen
     from trace_platform.drivers.lite.local_store import LocalStore
     from trace_platform.operators.spark.session import SparkRuntime
@@ -81,8 +82,19 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
             tuning=Tuning(**settings.dispatcher.model_dump()),
             on_ready=_ready(home, "dispatcher"),
             beside_dags=settings.operators.beside_dags,
+            runs=_pending_runs(settings),
         )
     )
+
+
+def _pending_runs(settings: Settings) -> PendingRuns | None:
+    from trace_platform.dispatcher.openlineage.pending_runs import PendingRuns
+    from trace_platform.drivers.event_sink import open_sink
+
+    lineage = settings.lineage
+    if lineage.openlineage is None:
+        return None
+    return PendingRuns(open_sink(lineage.openlineage), lineage.namespace)
 
 
 def _query(home: Home, settings: Settings, instance: Instance) -> None:

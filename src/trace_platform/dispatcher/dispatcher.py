@@ -9,6 +9,7 @@ from uuid import UUID
 
 from trace_platform.dispatcher.health.metrics import Metrics
 from trace_platform.dispatcher.loops import Wake
+from trace_platform.dispatcher.openlineage.pending_runs import PendingRuns
 from trace_platform.dispatcher.storage.retire_superseded import Retention
 from trace_platform.dispatcher.tasks.claim_task import Grants
 from trace_platform.dispatcher.tasks.complete_task import Completing
@@ -52,6 +53,8 @@ class Dispatcher:
     retention: Retention = field(default_factory=Retention)
     # Whether jobs may name code that lies beside their DAG file.
     beside_dags: bool = True
+    # What is to be told of attempts; None: nobody asks for it.
+    runs: PendingRuns | None = None
     # Set when no more requests are taken: answers that have no end, end.
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -64,4 +67,5 @@ class Dispatcher:
             self.retry_base_s,
             self.metrics.tasks_ended,
             self.grants.trusts,
+            finished=self.runs.ended if self.runs else lambda _: None,
         )

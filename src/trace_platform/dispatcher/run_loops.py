@@ -20,6 +20,9 @@ from trace_platform.dispatcher.health.measure import measure
 from trace_platform.dispatcher.health.measure_alerts import measure_alerts
 from trace_platform.dispatcher.health.standing_alerts import end_repaired_alerts
 from trace_platform.dispatcher.loops import repeat
+from trace_platform.dispatcher.openlineage.describe_runs import KnownLineage, Place
+from trace_platform.dispatcher.openlineage.pending_runs import PendingRuns
+from trace_platform.dispatcher.openlineage.tell_runs import tell_runs
 from trace_platform.dispatcher.pressure.relieve_pressure import relieve_pressure
 from trace_platform.dispatcher.redo.advance_backfills import advance_backfills
 from trace_platform.dispatcher.redo.process_invalidations import close_invalidations
@@ -45,6 +48,7 @@ PRUNE_EVERY_S = 600.0
 # What a version that gave way left open: nobody waits for it.
 CLOSE_EVERY_S = 5.0
 MERGE_EVERY_S = 30.0
+TELL_EVERY_S = 1.0
 
 Verb = Callable[[], Awaitable[int]]
 
@@ -120,7 +124,7 @@ class _Loops:
         state = dispatcher.state
         publish = repeat("publish_outbox", self._publish, every_s, dispatcher.wake.subscribe())
         run = self._waking(lambda: run_direct(self._direct))
-        return [
+        loops = [
             publish,
             repeat("run_direct", run, every_s, dispatcher.wake.subscribe()),
             repeat("reap_leases", self._reap, every_s),
@@ -144,6 +148,16 @@ class _Loops:
             repeat("measure", self._measure, tuning.metrics_interval_s),
             repeat("measure_alerts", self._measure_alerts, tuning.metrics_interval_s),
         ]
+        if dispatcher.runs is not None:
+            loops.append(self._tell_runs(dispatcher.runs))
+        return loops
+
+    def _tell_runs(self, runs: PendingRuns) -> Coroutine[Any, Any, None]:
+        dispatcher, known = self._dispatcher, KnownLineage()
+        place = Place(dispatcher.org_id, dispatcher.grants.bucket, runs.namespace)
+        return repeat(
+            "tell_runs", lambda: tell_runs(dispatcher.state, place, runs, known), TELL_EVERY_S
+        )
 
     def _repeat(self, name: str, verb: Verb) -> Coroutine[Any, Any, None]:
         return repeat(name, self._waking(verb), self._tuning.loop_interval_s)

@@ -8,6 +8,7 @@ from trace_platform.dispatcher.api.create_app import create_app
 from trace_platform.dispatcher.dispatcher import Dispatcher, Secrets
 from trace_platform.dispatcher.health.metrics import Metrics
 from trace_platform.dispatcher.loops import Wake
+from trace_platform.dispatcher.openlineage.pending_runs import PendingRuns
 from trace_platform.dispatcher.run_loops import Tuning, running_loops
 from trace_platform.dispatcher.tasks.claim_task import Grants
 from trace_platform.dispatcher.tasks.task_tokens import TaskTokens
@@ -39,6 +40,7 @@ async def serve(
     on_ready: Callable[[], None],
     *,
     beside_dags: bool = True,
+    runs: PendingRuns | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT."""
     await state.open()
@@ -53,6 +55,7 @@ async def serve(
         grants=Grants(
             *(TaskTokens(signer), bucket, scratch_bucket, metrics.tasks_started),
             trusts=trusted_by(runtimes),
+            began=runs.began if runs else lambda _: None,
         ),
         secrets=secrets,
         runtimes=runtimes,
@@ -63,6 +66,7 @@ async def serve(
         metrics=metrics,
         retention=tuning.retention,
         beside_dags=beside_dags,
+        runs=runs,
     )
     app = create_app(dispatcher)
     try:
@@ -70,5 +74,7 @@ async def serve(
             await serve_https(app, listen, on_ready, dispatcher.stopping.set)
     finally:
         await invoker.close()
+        if runs is not None:
+            await runs.sink.close()
         await data.close()
         await state.close()

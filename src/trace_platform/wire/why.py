@@ -147,6 +147,7 @@ class HealthRule(Strict):
         "database_locks",
         "outages",
         "alerts",
+        "lineage_events",
     ] = Field(description="Stable code of the rule, for programs.")
     firing: bool = Field(description="Whether the rule is broken now.")
     value: float = Field(description="The figure that the rule watches.")

@@ -31,6 +31,7 @@ from trace_platform.app.instance.home import Home
 from trace_platform.dag.model.dag import Count, Name
 from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import InvalidConfig
+from trace_platform.domain.event_target import check_target
 from trace_platform.domain.runtimes import (
     DEFAULT_RUNTIMES,
     Kind,
@@ -135,6 +136,13 @@ class DispatcherSettings(_Section):
     # partition the newest so many.
     superseded_days: float = Field(default=30.0, ge=0)
     superseded_versions: int = Field(default=100, ge=0)
+
+
+class LineageSettings(_Section):
+    # Where runs are told as OpenLineage events: "file:/PATH", or a URL. None: nowhere.
+    openlineage: Annotated[str, _checked_by(check_target)] | None = Field(default=None, repr=False)
+    # Of jobs and datasets in these events: one for each instance that tells the same collector.
+    namespace: str = Field(default="trace", min_length=1, max_length=256)
 
 
 class LogSettings(_Section):
@@ -260,6 +268,7 @@ class Settings(_Section):
     dispatcher: DispatcherSettings = DispatcherSettings()
     worker: WorkerSettings = WorkerSettings()
     operators: OperatorSettings = OperatorSettings()
+    lineage: LineageSettings = LineageSettings()
     query: QuerySettings = QuerySettings()
     gateway: GatewaySettings = GatewaySettings()
     logs: LogSettings = LogSettings()

@@ -246,5 +246,9 @@ def _overviews(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
     )
     async def health() -> control.Health:
         return await check_health(
-            dispatcher.state, dispatcher.data, dispatcher.runtimes, dispatcher.org_id
+            dispatcher.state,
+            dispatcher.data,
+            dispatcher.runtimes,
+            dispatcher.org_id,
+            dispatcher.runs,
         )

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from trace_platform.dispatcher.datasets.wrong_datasets import wrong_datasets
 from trace_platform.dispatcher.health.standing_alerts import standing_alerts
+from trace_platform.dispatcher.openlineage.pending_runs import PendingRuns
 from trace_platform.dispatcher.pressure.list_queues import job_queues
 from trace_platform.dispatcher.sources.list_sources import state_of, stuck_s, stuck_words
 from trace_platform.domain.cron import overdue_at
@@ -40,7 +41,14 @@ async def refuse_stuck(state: Database) -> None:
         raise Unavailable(rule.text, hint="trace health has more")
 
 
-async def check_health(state: Database, data: Database, runtimes: Runtimes, org_id: UUID) -> Health:
+async def check_health(
+    state: Database,
+    data: Database,
+    runtimes: Runtimes,
+    org_id: UUID,
+    runs: PendingRuns | None = None,
+) -> Health:
+    """`runs`: what is to be told to whoever collects lineage, where somebody does."""
     alerts = await _standing(data)
     async with overview.snapshot(state) as tx:
         queues = list((await job_queues(tx, org_id)).values())
@@ -61,6 +69,7 @@ async def check_health(state: Database, data: Database, runtimes: Runtimes, org_
         _database_locks(waiting),
         _outages(outages),
         _alerts(alerts),
+        *([_lineage_events(runs)] if runs is not None else []),
     ]
     return Health(firing=any(rule.firing for rule in rules), rules=rules)
 
@@ -84,6 +93,19 @@ def _queue_depth(queues: list[JobQueue]) -> HealthRule:
         value=depth,
         limit=MAX_QUEUE_DEPTH,
         text=f"{count(depth, 'task')} ready for {runtime}" if depth else "nothing waits",
+    )
+
+
+def _lineage_events(runs: PendingRuns) -> HealthRule:
+    """Of this dispatcher since it started."""
+    lost = runs.dropped + runs.sink.refused
+    told = f"{count(lost, 'event')} of runs dropped or refused" if lost else "no event is lost"
+    return HealthRule(
+        code="lineage_events",
+        firing=runs.dropped_within(FAILURES_WITHIN_S),
+        value=lost,
+        limit=0,
+        text=f"{told}, {runs.waiting:,} to be told",
     )
 
 

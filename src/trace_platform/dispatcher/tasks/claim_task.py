@@ -39,6 +39,8 @@ class Grants:
     scratch_bucket: str
     # Hears how long the tasks that start had been queued.
     started: Callable[[Iterable[float]], None] = lambda _: None
+    # Hears which attempts begin, as task and number.
+    began: Callable[[Iterable[tuple[UUID, int]]], None] = lambda _: None
     # Whose tokens open more than an attempt's own inputs and outputs.
     trusts: Trusts = nobody
 
@@ -134,6 +136,7 @@ async def _reason(tx: Tx, task_id: UUID) -> Reason:
 
 def _note_waits(grants: Grants, rows: Sequence[ClaimedTask]) -> None:
     grants.started((row.started_at - row.queued_at).total_seconds() for row in rows)
+    grants.began((row.id, row.attempt) for row in rows)
 
 
 def _claimed(grants: Grants, task: ClaimedTask, payload: TaskPayload) -> Claimed:

@@ -62,6 +62,8 @@ class Completing:
     # Hears how attempts ended.
     ended: Callable[[Iterable[str]], None] = lambda _: None
     trusts: Trusts = nobody
+    # Hears which ended, as task and number.
+    finished: Callable[[Iterable[tuple[UUID, int]]], None] = lambda _: None
 
 
 async def complete_task(services: Completing, request: CompleteRequest) -> CompleteResponse:
@@ -82,7 +84,9 @@ async def complete_tasks(
     for request in once:
         if _commits(request):
             errors[request.fence] = await _error_of(_commit_alone(services, request))
-    services.ended(request.status for request in once if errors[request.fence] is None)
+    done = [request for request in once if errors[request.fence] is None]
+    services.ended(request.status for request in done)
+    services.finished((request.task_id, request.attempt) for request in done)
     return [errors[r.fence] or CompleteResponse(status=r.status) for r in requests]
 
 

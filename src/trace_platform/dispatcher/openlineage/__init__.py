@@ -1,0 +1,1 @@
+"""What ran, told to whoever collects lineage, as OpenLineage events."""
