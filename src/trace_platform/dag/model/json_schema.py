@@ -121,7 +121,7 @@ def _config_rules(
     rules = []
     for name, config in sorted(operators.items()):
         own = f"{name}_config"
-        schema["$defs"][own] = _moved(dict(config), own)
+        schema["$defs"][own] = _moved(_plain(dict(config)), own)
         needed = {"required": ["config"]} if config.get("required") else {}
         then = {"properties": {"config": {"$ref": f"#/$defs/{own}"}}} | needed
         rules.append({"if": _when("operator", name), "then": then})
