@@ -42,7 +42,9 @@ const dataset = createRoute({
   getParentRoute: () => root,
   path: "/datasets/$dataset",
   component: lazyRouteComponent(() => import("./pages/dataset"), "DatasetPage"),
-  validateSearch: (said: Record<string, unknown>): { tab?: string | undefined; at?: string | undefined } => ({
+  validateSearch: (
+    said: Record<string, unknown>,
+  ): { tab?: string | undefined; at?: string | undefined } => ({
     tab: text(said.tab),
     at: text(said.at),
   }),
@@ -51,7 +53,9 @@ const graph = createRoute({
   getParentRoute: () => root,
   path: "/graph",
   component: lazyRouteComponent(() => import("./pages/graph"), "GraphPage"),
-  validateSearch: (said: Record<string, unknown>): { dag?: string | undefined; at?: string | undefined } => ({
+  validateSearch: (
+    said: Record<string, unknown>,
+  ): { dag?: string | undefined; at?: string | undefined } => ({
     dag: text(said.dag),
     at: text(said.at),
   }),

@@ -27,7 +27,13 @@ test("digits are grouped whatever their number", () => {
 });
 
 test("a cell shows its value, and nothing as NULL", () => {
-  expect([null, false, 0, "", { a: [1] }].map(cellText)).toEqual(["NULL", "false", "0", "", '{"a":[1]}']);
+  expect([null, false, 0, "", { a: [1] }].map(cellText)).toEqual([
+    "NULL",
+    "false",
+    "0",
+    "",
+    '{"a":[1]}',
+  ]);
 });
 
 test("a hash loses its middle and an address does not", () => {

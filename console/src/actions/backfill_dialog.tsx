@@ -59,7 +59,11 @@ export function BackfillDialog({
         },
       }),
     onSuccess: (started) => {
-      say(started.backfill ? `The backfill runs: ${plural(started.backfill.total, "task")}.` : "There is nothing to do.");
+      say(
+        started.backfill
+          ? `The backfill runs: ${plural(started.backfill.total, "task")}.`
+          : "There is nothing to do.",
+      );
       void client.invalidateQueries({ queryKey: ["backfills"] });
       onClose();
     },
@@ -82,7 +86,8 @@ export function BackfillDialog({
       >
         {producer ? (
           <p>
-            <span className="mono">{producer}</span> does the range again, and what reads it follows.
+            <span className="mono">{producer}</span> does the range again, and what reads it
+            follows.
           </p>
         ) : (
           <JobChoice
@@ -93,17 +98,39 @@ export function BackfillDialog({
         )}
         <div className="row">
           <Field label="First block">
-            <input type="number" min={0} required value={wanted.start} onChange={(event) => change({ start: event.target.value })} />
+            <input
+              type="number"
+              min={0}
+              required
+              value={wanted.start}
+              onChange={(event) => change({ start: event.target.value })}
+            />
           </Field>
           <Field label="Last block">
-            <input type="number" min={0} required value={wanted.end} onChange={(event) => change({ end: event.target.value })} />
+            <input
+              type="number"
+              min={0}
+              required
+              value={wanted.end}
+              onChange={(event) => change({ end: event.target.value })}
+            />
           </Field>
           <Field label="Tasks at once">
-            <input type="number" min={1} required value={wanted.inFlight} onChange={(event) => change({ inFlight: event.target.value })} />
+            <input
+              type="number"
+              min={1}
+              required
+              value={wanted.inFlight}
+              onChange={(event) => change({ inFlight: event.target.value })}
+            />
           </Field>
         </div>
         <label className="row">
-          <input type="checkbox" checked={wanted.force} onChange={(event) => change({ force: event.target.checked })} />
+          <input
+            type="checkbox"
+            checked={wanted.force}
+            onChange={(event) => change({ force: event.target.checked })}
+          />
           Also what is up to date
         </label>
         {plan.isError && <ProblemBox error={plan.error} />}
@@ -126,7 +153,15 @@ export function BackfillDialog({
   );
 }
 
-function JobChoice({ dag, job, onChange }: { dag: string; job: string; onChange: (dag: string, job: string) => void }) {
+function JobChoice({
+  dag,
+  job,
+  onChange,
+}: {
+  dag: string;
+  job: string;
+  onChange: (dag: string, job: string) => void;
+}) {
   const dags = useQuery(ask.dags());
   const all = (dags.data?.dags ?? []).flatMap((each) =>
     each.job_names.map((name) => [each.dag_name, name] as const),
@@ -185,7 +220,8 @@ function Preview({ plan }: { plan: S<"BackfillPlan"> }) {
           </p>
           {plan.upstream.map((each) => (
             <p key={each.job}>
-              {each.job} could make them: {each.command ? <Command>{each.command}</Command> : "it does so by itself"}
+              {each.job} could make them:{" "}
+              {each.command ? <Command>{each.command}</Command> : "it does so by itself"}
             </p>
           ))}
         </div>

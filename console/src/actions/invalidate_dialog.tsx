@@ -65,10 +65,17 @@ export function InvalidateDialog({
           <dt>Made anew by</dt>
           <dd className="mono">{dataset.producer}</dd>
           <dt>Then by</dt>
-          <dd>{dataset.downstream.length > 0 ? dataset.downstream.join(", ") : "no job reads it"}</dd>
+          <dd>
+            {dataset.downstream.length > 0 ? dataset.downstream.join(", ") : "no job reads it"}
+          </dd>
         </dl>
         <Field label="Why it is wrong, for those who look into it later">
-          <textarea required rows={2} value={reason} onChange={(event) => setReason(event.target.value)} />
+          <textarea
+            required
+            rows={2}
+            value={reason}
+            onChange={(event) => setReason(event.target.value)}
+          />
         </Field>
         {send.isError && <ProblemBox error={send.error} />}
         <div className="actions">

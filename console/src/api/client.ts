@@ -58,7 +58,10 @@ export function url(path: string, { path: places, query }: Asked = {}): string {
   return said ? `${filled}?${said}` : filled;
 }
 
-export async function get<P extends With<"get">>(path: P, asked?: Asked): Promise<Answer<P, "get">> {
+export async function get<P extends With<"get">>(
+  path: P,
+  asked?: Asked,
+): Promise<Answer<P, "get">> {
   const answer = await call(url(path, asked), { method: "GET", signal: asked?.signal ?? null });
   return (await answer.json()) as Answer<P, "get">;
 }

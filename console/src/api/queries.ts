@@ -251,8 +251,7 @@ export const dagVersion = (name: string, version: string) =>
 export const deploys = (name: string | null) =>
   queryOptions({
     queryKey: ["deploys", name],
-    queryFn: ({ signal }) =>
-      get("/v1/deploys", { query: { dag_name: name, limit: 100 }, signal }),
+    queryFn: ({ signal }) => get("/v1/deploys", { query: { dag_name: name, limit: 100 }, signal }),
     meta: { on: ["dag", "task"] },
   });
 

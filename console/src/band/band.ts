@@ -88,7 +88,12 @@ export function xOf(block: number, width: number, view: Range): number {
 const WEIGHT: Record<PartState, number> = { held: 0, new: 1, redone: 2 };
 
 /** One pass over the cells in view, however many there are. */
-export function pixels(all: Cell[], view: Range, width: number, valueOf: (part: Part) => number): Pixel[] {
+export function pixels(
+  all: Cell[],
+  view: Range,
+  width: number,
+  valueOf: (part: Part) => number,
+): Pixel[] {
   const made: Pixel[] = Array.from({ length: width }, () => ({ held: 0, state: null, value: 0 }));
   const perPixel = (view.end - view.start + 1) / width;
   for (const cell of all) {
@@ -101,7 +106,8 @@ export function pixels(all: Cell[], view: Range, width: number, valueOf: (part: 
       if (!pixel) continue;
       const inside = Math.min(to, (x + 1) * perPixel) - Math.max(from, x * perPixel);
       pixel.held = Math.min(1, pixel.held + Math.max(0, inside) / perPixel);
-      if (pixel.state === null || WEIGHT[cell.state] > WEIGHT[pixel.state]) pixel.state = cell.state;
+      if (pixel.state === null || WEIGHT[cell.state] > WEIGHT[pixel.state])
+        pixel.state = cell.state;
       pixel.value = Math.max(pixel.value, valueOf(cell.part));
     }
   }
@@ -135,5 +141,7 @@ const NARROWEST = 4;
 export function borders(all: Cell[], view: Range, width: number): number[] {
   const seen = within(all, view);
   if (seen.length * NARROWEST > width) return [];
-  return seen.filter((cell) => cell.from > view.start).map((cell) => Math.round(xOf(cell.from, width, view)));
+  return seen
+    .filter((cell) => cell.from > view.start)
+    .map((cell) => Math.round(xOf(cell.from, width, view)));
 }

@@ -102,7 +102,7 @@ function Band({
         borders: borders(all, view, width),
       });
     }
-  }, [all, view.start, view.end, width, measure, tick, chosen, over, theme]); // eslint-disable-line react-hooks/exhaustive-deps
+  }, [all, view.start, view.end, width, measure, tick, chosen, over, theme]);
 
   const at = (event: { clientX: number }) => {
     const box = canvas.current!.getBoundingClientRect();
@@ -113,7 +113,8 @@ function Band({
     if (task) void navigate({ to: "/tasks/$task/", params: { task } });
   };
   const step = (by: number, extend: boolean) => {
-    const index = over === null ? -1 : all.findIndex((cell) => cell.from <= over && over <= cell.to);
+    const index =
+      over === null ? -1 : all.findIndex((cell) => cell.from <= over && over <= cell.to);
     const next = all[Math.min(all.length - 1, Math.max(0, index + by))];
     if (!next) return;
     setOver(next.from);
@@ -129,7 +130,12 @@ function Band({
       <div className="band-top">
         <span className="choice" role="group" aria-label="Coloured by">
           {MEASURES.map((each) => (
-            <button key={each} type="button" aria-pressed={measure === each} onClick={() => setMeasure(each)}>
+            <button
+              key={each}
+              type="button"
+              aria-pressed={measure === each}
+              onClick={() => setMeasure(each)}
+            >
               {each}
             </button>
           ))}
@@ -301,7 +307,8 @@ function Legend({ measure, all, now }: { measure: Measure; all: Cell[]; now: num
   }
   const of = valueOf(measure, now);
   const most = all.reduce((high, cell) => Math.max(high, of(cell.part)), 0);
-  const said = measure === "bytes" ? bytes(most) : measure === "age" ? ago(most) : plural(most, "row");
+  const said =
+    measure === "bytes" ? bytes(most) : measure === "age" ? ago(most) : plural(most, "row");
   return (
     <div className="legend">
       <span>
@@ -316,7 +323,11 @@ function Axis({ view }: { view: Range }) {
   return (
     <div className="band-axis" aria-hidden="true">
       {marks.map((mark) => (
-        <span key={mark} style={{ left: `${mark * 100}%` }} className={mark % 0.5 ? "only-wide" : ""}>
+        <span
+          key={mark}
+          style={{ left: `${mark * 100}%` }}
+          className={mark % 0.5 ? "only-wide" : ""}
+        >
           {count(Math.round(view.start + mark * (view.end - view.start)))}
         </span>
       ))}
@@ -350,7 +361,8 @@ function draw(
   columns.forEach((column, x) => {
     if (column.state === null) return;
     pen.fillStyle = measure === "state" ? of[column.state] : accent;
-    pen.globalAlpha = measure === "state" ? 0.35 + 0.6 * column.held : 0.12 + 0.88 * (column.value / most);
+    pen.globalAlpha =
+      measure === "state" ? 0.35 + 0.6 * column.held : 0.12 + 0.88 * (column.value / most);
     // What is done again is told by its height too, not by its colour alone.
     const top = measure === "state" && column.state === "redone" ? HEIGHT * 0.4 : 0;
     pen.fillRect(x, top, 1, HEIGHT - top);

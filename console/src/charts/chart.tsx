@@ -13,7 +13,17 @@ const BOTTOM = 26;
 const TOP = 10;
 const RIGHT = 12;
 
-export function Chart({ points, kind, height = 300, label }: { points: Point[]; kind: "bars" | "line"; height?: number; label: string }) {
+export function Chart({
+  points,
+  kind,
+  height = 300,
+  label,
+}: {
+  points: Point[];
+  kind: "bars" | "line";
+  height?: number;
+  label: string;
+}) {
   const place = useRef<HTMLDivElement>(null);
   const width = useWidth(place);
   const [over, setOver] = useState<number | null>(null);
@@ -88,7 +98,17 @@ export function Chart({ points, kind, height = 300, label }: { points: Point[]; 
 }
 
 /** A line without axes. */
-export function Spark({ values, label, width = 120, height = 28 }: { values: number[]; label: string; width?: number; height?: number }) {
+export function Spark({
+  values,
+  label,
+  width = 120,
+  height = 28,
+}: {
+  values: number[];
+  label: string;
+  width?: number;
+  height?: number;
+}) {
   const high = Math.max(...values, 1e-9);
   const low = Math.min(...values, 0);
   const step = width / Math.max(1, values.length - 1);

@@ -162,7 +162,6 @@ export default function SqlEditor({
     view.current = made;
     return () => made.destroy();
     // The editor keeps its own text from here on.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, []);
 
   useImperativeHandle(ref, () => handle(() => view.current));

@@ -4,18 +4,29 @@ import { EditorView } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
 const look = EditorView.theme({
-  "&": { fontSize: "12.5px", backgroundColor: "var(--surface)", color: "var(--text)", height: "100%" },
+  "&": {
+    fontSize: "12.5px",
+    backgroundColor: "var(--surface)",
+    color: "var(--text)",
+    height: "100%",
+  },
   "&.cm-focused": { outline: "none" },
   ".cm-content": { fontFamily: "var(--mono)", caretColor: "var(--text)", padding: "8px 0" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55" },
   ".cm-gutters": { backgroundColor: "var(--surface)", color: "var(--faint)", border: "none" },
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "transparent" },
-  "&.cm-focused .cm-activeLine": { backgroundColor: "color-mix(in srgb, var(--sunk) 60%, transparent)" },
-  ".cm-cursor": { borderLeftColor: "var(--text)" },
-  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
-    backgroundColor: "color-mix(in srgb, var(--accent) 26%, transparent)",
+  "&.cm-focused .cm-activeLine": {
+    backgroundColor: "color-mix(in srgb, var(--sunk) 60%, transparent)",
   },
-  ".cm-matchingBracket": { backgroundColor: "var(--accent-wash)", outline: "1px solid var(--line-strong)" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground":
+    {
+      backgroundColor: "color-mix(in srgb, var(--accent) 26%, transparent)",
+    },
+  ".cm-matchingBracket": {
+    backgroundColor: "var(--accent-wash)",
+    outline: "1px solid var(--line-strong)",
+  },
   ".cm-tooltip": {
     backgroundColor: "var(--raised)",
     border: "1px solid var(--line-strong)",
@@ -37,7 +48,15 @@ const colours = HighlightStyle.define([
   { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: "var(--syntax-key)" },
   { tag: [tags.string, tags.special(tags.string)], color: "var(--syntax-text)" },
   { tag: [tags.number, tags.bool, tags.null], color: "var(--syntax-number)" },
-  { tag: [tags.standard(tags.name), tags.typeName, tags.propertyName, tags.definition(tags.propertyName)], color: "var(--syntax-name)" },
+  {
+    tag: [
+      tags.standard(tags.name),
+      tags.typeName,
+      tags.propertyName,
+      tags.definition(tags.propertyName),
+    ],
+    color: "var(--syntax-name)",
+  },
   { tag: tags.comment, color: "var(--faint)", fontStyle: "italic" },
 ]);
 

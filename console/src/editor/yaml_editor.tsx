@@ -53,7 +53,6 @@ export default function YamlEditor({
     view.current = made;
     return () => made.destroy();
     // Begun anew for another file only: the editor keeps its own text.
-    // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [before]);
   useImperativeHandle(ref, () => ({
     mark: (mistakes) => {

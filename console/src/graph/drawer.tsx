@@ -51,7 +51,11 @@ function OfDataset({ name }: { name: string }) {
               Open
             </Link>
             {data.name !== null && (
-              <Link className="button" to="/query/" search={{ sql: `select *\n  from ${name}\n limit 100` }}>
+              <Link
+                className="button"
+                to="/query/"
+                search={{ sql: `select *\n  from ${name}\n limit 100` }}
+              >
                 Query
               </Link>
             )}

@@ -64,7 +64,8 @@ function keep(key: string, places: Placed["places"]): void {
 function recall(key: string): Placed["places"] | null {
   try {
     return JSON.parse(sessionStorage.getItem(`trace.layout.${key}`) ?? "null") as
-      Placed["places"] | null;
+      | Placed["places"]
+      | null;
   } catch {
     return null;
   }

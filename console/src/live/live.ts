@@ -5,7 +5,14 @@ import { sessionOver } from "../api/session";
 import { EventParser, type Sent } from "./sse";
 
 export type Kind =
-  "task" | "job" | "dataset" | "head" | "dag" | "backfill" | "invalidation" | "alert";
+  | "task"
+  | "job"
+  | "dataset"
+  | "head"
+  | "dag"
+  | "backfill"
+  | "invalidation"
+  | "alert";
 export interface Change {
   kind: Kind;
   id: string | null;

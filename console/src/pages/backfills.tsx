@@ -30,7 +30,10 @@ export function Backfills() {
         {(data) =>
           data.backfills.length === 0 ? (
             <Card>
-              <Empty title="No backfill was started yet" command="trace backfill chain.ingest --from 0 --to 999">
+              <Empty
+                title="No backfill was started yet"
+                command="trace backfill chain.ingest --from 0 --to 999"
+              >
                 A backfill has a job do a range of blocks, as many tasks at once as you allow. New
                 backfill shows first what it would do.
               </Empty>
@@ -76,8 +79,12 @@ function Backfill({ backfill }: { backfill: S<"BackfillStatus"> }) {
       aside={
         <>
           <State state={backfill.status} />
-          {backfill.status === "Running" && <Button onClick={() => act.mutate("pause")}>Pause</Button>}
-          {backfill.status === "Paused" && <Button onClick={() => act.mutate("resume")}>Resume</Button>}
+          {backfill.status === "Running" && (
+            <Button onClick={() => act.mutate("pause")}>Pause</Button>
+          )}
+          {backfill.status === "Paused" && (
+            <Button onClick={() => act.mutate("resume")}>Resume</Button>
+          )}
           {alive && (
             <Button look="danger" onClick={() => act.mutate("cancel")}>
               Cancel
@@ -117,7 +124,12 @@ function Backfill({ backfill }: { backfill: S<"BackfillStatus"> }) {
         {backfill.ended_because && <p className="soft wrap">{backfill.ended_because}</p>}
         {(failed > 0 || canceled > 0) && (
           <div>
-            <button type="button" className="link" aria-expanded={open} onClick={() => setOpen(!open)}>
+            <button
+              type="button"
+              className="link"
+              aria-expanded={open}
+              onClick={() => setOpen(!open)}
+            >
               {open ? "Hide" : "Show"} what failed
             </button>
             {open && (

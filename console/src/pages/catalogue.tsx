@@ -144,11 +144,15 @@ export function Catalogue() {
   );
 }
 
-function fits(each: Entry, { q, state }: { q?: string | undefined; state?: string | undefined }): boolean {
+function fits(
+  each: Entry,
+  { q, state }: { q?: string | undefined; state?: string | undefined },
+): boolean {
   if (state && each.state !== state) return false;
   if (!q) return true;
   const words = q.toLowerCase().split(/\s+/);
-  const said = `${each.dataset} ${each.producer} ${each.pii.length ? "personal" : ""}`.toLowerCase();
+  const said =
+    `${each.dataset} ${each.producer} ${each.pii.length ? "personal" : ""}`.toLowerCase();
   return words.every((word) => said.includes(word));
 }
 
@@ -163,7 +167,13 @@ function savedViews(): View[] {
 }
 
 /** Filters under a name, kept in this browser. */
-function SavedViews({ now, onOpen }: { now: Omit<View, "name">; onOpen: (view: Omit<View, "name">) => void }) {
+function SavedViews({
+  now,
+  onOpen,
+}: {
+  now: Omit<View, "name">;
+  onOpen: (view: Omit<View, "name">) => void;
+}) {
   const [views, setViews] = useState(savedViews);
   const keep = (next: View[]) => {
     localStorage.setItem(KEY, JSON.stringify(next));
@@ -175,7 +185,11 @@ function SavedViews({ now, onOpen }: { now: Omit<View, "name">; onOpen: (view: O
   return (
     <>
       {views.map((view) => (
-        <Button key={view.name} look="quiet" onClick={() => onOpen({ q: view.q, state: view.state, all: view.all })}>
+        <Button
+          key={view.name}
+          look="quiet"
+          onClick={() => onOpen({ q: view.q, state: view.state, all: view.all })}
+        >
           {view.name}
         </Button>
       ))}

@@ -22,7 +22,10 @@ export function Chains() {
             const followers = data.sources.filter((source) => source.kind === "always_on");
             return followers.length === 0 ? (
               <Card title="Followed">
-                <Empty title="No chain is followed" command="trace deploy src/trace_platform/examples/follow.yaml">
+                <Empty
+                  title="No chain is followed"
+                  command="trace deploy src/trace_platform/examples/follow.yaml"
+                >
                   A follower keeps tables at the head of a chain, through reorgs. TRACE_RPC_DEMO=URL
                   says where the node is.
                 </Empty>
@@ -40,7 +43,10 @@ export function Chains() {
           {(data) =>
             data.pools.length === 0 ? (
               <Card title="Nodes">
-                <Empty title="No pool of nodes is set up" command="TRACE_RPC_MAINNET=https://... trace up">
+                <Empty
+                  title="No pool of nodes is set up"
+                  command="TRACE_RPC_MAINNET=https://... trace up"
+                >
                   All calls to nodes go through the egress; it knows a pool by its setting.
                 </Empty>
               </Card>
@@ -102,7 +108,12 @@ function Pool({ pool }: { pool: S<"PoolStatus"> }) {
       }
       className="flush"
     >
-      <div className="table-scroll" tabIndex={0} role="region" aria-label={`Providers of ${pool.name}`}>
+      <div
+        className="table-scroll"
+        tabIndex={0}
+        role="region"
+        aria-label={`Providers of ${pool.name}`}
+      >
         <table className="table">
           <thead>
             <tr>
@@ -161,7 +172,8 @@ interface Reorg {
 export function reorgsOf(invalidations: S<"InvalidationStatus">[]): Reorg[] {
   const found = new Map<string, Reorg>();
   for (const each of invalidations) {
-    if (!each.remade || each.cause_task_id === null || each.start === null || each.end === null) continue;
+    if (!each.remade || each.cause_task_id === null || each.start === null || each.end === null)
+      continue;
     if (!each.reason.startsWith("reorg")) continue;
     const key = `${each.cause_task_id} ${each.start} ${each.end} ${each.reason}`;
     const known = found.get(key);
@@ -195,7 +207,11 @@ function Reorgs() {
             ...reorgs.map((reorg) => reorg.end),
           );
           if (reorgs.length === 0) {
-            return <p className="faint">None was seen. When a chain is rewritten, it shows here as it happens.</p>;
+            return (
+              <p className="faint">
+                None was seen. When a chain is rewritten, it shows here as it happens.
+              </p>
+            );
           }
           return (
             <div className="stack">

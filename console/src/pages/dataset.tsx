@@ -56,7 +56,11 @@ export function DatasetPage() {
           <Link className="button" to="/graph/" search={{ at: name }}>
             <Icon name="graph" size={14} /> Graph
           </Link>
-          <Link className="button" to="/query/" search={{ sql: `select *\n  from ${name}\n limit 100` }}>
+          <Link
+            className="button"
+            to="/query/"
+            search={{ sql: `select *\n  from ${name}\n limit 100` }}
+          >
             <Icon name="query" size={14} /> Query
           </Link>
         </>
@@ -88,8 +92,13 @@ export function DatasetPage() {
                 at={at ?? null}
                 actions={(range, cells) => (
                   <>
-                    <Button onClick={() => setActing({ what: "backfill", range, cells })}>Backfill</Button>
-                    <Button look="danger" onClick={() => setActing({ what: "invalidate", range, cells })}>
+                    <Button onClick={() => setActing({ what: "backfill", range, cells })}>
+                      Backfill
+                    </Button>
+                    <Button
+                      look="danger"
+                      onClick={() => setActing({ what: "invalidate", range, cells })}
+                    >
                       Invalidate
                     </Button>
                   </>
@@ -118,8 +127,12 @@ export function DatasetPage() {
                 </Card>
               )}
               {tab === "checks" && <Checks name={name} />}
-              {tab === "generations" && <Generations name={name} at={at ?? null} onAt={(next) => go({ at: next })} />}
-              {tab === "preview" && <Preview name={name} at={at ?? null} published={data.name !== null} />}
+              {tab === "generations" && (
+                <Generations name={name} at={at ?? null} onAt={(next) => go({ at: next })} />
+              )}
+              {tab === "preview" && (
+                <Preview name={name} at={at ?? null} published={data.name !== null} />
+              )}
               {tab === "readers" && <Readers data={data} />}
               {tab === "events" && <Events name={name} />}
             </div>
@@ -152,7 +165,11 @@ function Head({ data }: { data: S<"DatasetDetail"> }) {
   const [dag = "", job = ""] = data.producer.split(".");
   return (
     <Card>
-      {data.description && <p className="soft wrap" style={{ marginBottom: 10 }}>{data.description}</p>}
+      {data.description && (
+        <p className="soft wrap" style={{ marginBottom: 10 }}>
+          {data.description}
+        </p>
+      )}
       <div className="figures">
         <Figure label="State">
           <State state={data.state} />
@@ -194,7 +211,9 @@ function OpenInvalidations({ dataset }: { dataset: string }) {
           <li key={each.invalidation_id} className="row">
             <State state={each.state} />
             <span>
-              {each.start !== null ? `${count(each.start)} to ${count(each.end)}` : each.partition_key}
+              {each.start !== null
+                ? `${count(each.start)} to ${count(each.end)}`
+                : each.partition_key}
             </span>
             <span className="soft grow clip" title={each.reason}>
               {each.reason}
@@ -373,8 +392,8 @@ function Checks({ name }: { name: string }) {
         data.checks.length === 0 ? (
           <Card>
             <Empty title="No check looks at this dataset">
-              A job can check what it writes before anybody reads it: checks in the DAG file, such as{" "}
-              <code>{"checks: [{ kind: not_null, columns: [block_number] }]"}</code>.
+              A job can check what it writes before anybody reads it: checks in the DAG file, such
+              as <code>{"checks: [{ kind: not_null, columns: [block_number] }]"}</code>.
             </Empty>
           </Card>
         ) : (
@@ -400,7 +419,11 @@ function Checks({ name }: { name: string }) {
               title="Results"
               aside={
                 <label className="row">
-                  <input type="checkbox" checked={failed} onChange={(event) => setFailed(event.target.checked)} />
+                  <input
+                    type="checkbox"
+                    checked={failed}
+                    onChange={(event) => setFailed(event.target.checked)}
+                  />
                   Only what did not pass
                 </label>
               }
@@ -445,7 +468,12 @@ function CheckResult({ result }: { result: S<"CheckResult"> }) {
         </span>
       </div>
       {columns.length > 0 && (
-        <div className="table-scroll sample" tabIndex={0} role="region" aria-label="Rows that are wrong">
+        <div
+          className="table-scroll sample"
+          tabIndex={0}
+          role="region"
+          aria-label="Rows that are wrong"
+        >
           <table className="table">
             <thead>
               <tr>
@@ -475,7 +503,15 @@ function CheckResult({ result }: { result: S<"CheckResult"> }) {
   );
 }
 
-function Generations({ name, at, onAt }: { name: string; at: string | null; onAt: (at: string | undefined) => void }) {
+function Generations({
+  name,
+  at,
+  onAt,
+}: {
+  name: string;
+  at: string | null;
+  onAt: (at: string | undefined) => void;
+}) {
   const versions = useQuery(ask.datasetVersions(name));
   return (
     <Loaded query={versions}>
@@ -512,7 +548,9 @@ function Generations({ name, at, onAt }: { name: string; at: string | null; onAt
                           className="link"
                           onClick={() => onAt(each.current ? undefined : each.dataset_version)}
                         >
-                          {(at === null ? each.current : at === each.dataset_version) ? "shown above" : "Show"}
+                          {(at === null ? each.current : at === each.dataset_version)
+                            ? "shown above"
+                            : "Show"}
                         </button>
                       )}
                     </td>
@@ -566,7 +604,12 @@ function Preview({ name, at, published }: { name: string; at: string | null; pub
     >
       <div className="filters">
         <Field label="From block">
-          <input value={from} inputMode="numeric" placeholder="any" onChange={(event) => setFrom(event.target.value)} />
+          <input
+            value={from}
+            inputMode="numeric"
+            placeholder="any"
+            onChange={(event) => setFrom(event.target.value)}
+          />
         </Field>
       </div>
       <Loaded query={rows} lines={8}>

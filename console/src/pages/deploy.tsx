@@ -23,7 +23,8 @@ export function DeployPage() {
   const navigate = useNavigate({ from: "/deploy" });
   const dags = useQuery(ask.dags());
   const chosen = dag ?? dags.data?.dags[0]?.dag_name;
-  const go = (next: string) => void navigate({ to: "/deploy/", search: { dag: next }, replace: true });
+  const go = (next: string) =>
+    void navigate({ to: "/deploy/", search: { dag: next }, replace: true });
   return (
     <Page
       title="Deploy"
@@ -39,9 +40,12 @@ export function DeployPage() {
           <div className="grid">
             {data.dags.length === 0 && chosen !== NEW && (
               <Card>
-                <Empty title="No DAG is deployed" command="trace deploy src/trace_platform/examples/chain.yaml">
-                  A DAG is a YAML file: jobs, and what they read. Deploy one from the command line, or
-                  paste one under New DAG.
+                <Empty
+                  title="No DAG is deployed"
+                  command="trace deploy src/trace_platform/examples/chain.yaml"
+                >
+                  A DAG is a YAML file: jobs, and what they read. Deploy one from the command line,
+                  or paste one under New DAG.
                 </Empty>
               </Card>
             )}
@@ -109,12 +113,19 @@ function OneDag({ dag, onDeployed }: { dag: S<"DagSummary">; onDeployed: (dag: s
               since {clock(dag.activated_at)} (<Ago at={dag.activated_at} />)
             </>
           )}
-          {dag.paused > 0 && <span className="warn-text"> · {plural(dag.paused, "job")} paused</span>}
+          {dag.paused > 0 && (
+            <span className="warn-text"> · {plural(dag.paused, "job")} paused</span>
+          )}
         </p>
       </Card>
       <Loaded query={version} lines={8}>
         {(data) => (
-          <Edit key={data.dag_version} name={dag.dag_name} before={data.yaml} onDeployed={onDeployed} />
+          <Edit
+            key={data.dag_version}
+            name={dag.dag_name}
+            before={data.yaml}
+            onDeployed={onDeployed}
+          />
         )}
       </Loaded>
       <History dag={dag.dag_name} />
@@ -161,7 +172,11 @@ function Edit({
       <Card
         title={before === null ? "A new DAG file" : "Its file"}
         aside={
-          before !== null && yaml !== before ? "edited; what differs is marked" : before === null ? null : "as it is active"
+          before !== null && yaml !== before
+            ? "edited; what differs is marked"
+            : before === null
+              ? null
+              : "as it is active"
         }
       >
         <div className="yaml-box">
@@ -204,8 +219,8 @@ function Edit({
           ) : (
             !plan.isError && (
               <p className="faint">
-                Edit the file and press Plan: it shows what would be built anew, why, and about how long
-                that takes. Nothing happens before Deploy.
+                Edit the file and press Plan: it shows what would be built anew, why, and about how
+                long that takes. Nothing happens before Deploy.
               </p>
             )
           )}
@@ -248,7 +263,8 @@ function History({ dag }: { dag: string }) {
                     <State state={each.status} />
                     <span>{each.kind}</span>
                     <code>
-                      {each.from_version?.slice(0, 8) ?? "nothing"} → {each.to_version?.slice(0, 8) ?? "nothing"}
+                      {each.from_version?.slice(0, 8) ?? "nothing"} →{" "}
+                      {each.to_version?.slice(0, 8) ?? "nothing"}
                     </code>
                     <span className="grow" />
                     <span className="faint">
@@ -317,12 +333,23 @@ function Building({ progress }: { progress: S<"DeployProgress">[] }) {
   );
 }
 
-function RollbackDialog({ dag, version, onClose }: { dag: string; version: string; onClose: () => void }) {
+function RollbackDialog({
+  dag,
+  version,
+  onClose,
+}: {
+  dag: string;
+  version: string;
+  onClose: () => void;
+}) {
   const client = useQueryClient();
   const plan = useQuery({
     queryKey: ["rollback", dag, version],
     queryFn: () =>
-      get("/v1/dags/{dag_name}/rollback", { path: { dag_name: dag }, query: { to_version: version } }),
+      get("/v1/dags/{dag_name}/rollback", {
+        path: { dag_name: dag },
+        query: { to_version: version },
+      }),
     gcTime: 0,
   });
   const act = useMutation({
@@ -355,7 +382,9 @@ function RollbackDialog({ dag, version, onClose }: { dag: string; version: strin
               <dd>{(data.unpublishes ?? []).join(", ") || "none"}</dd>
               <dt>Read by</dt>
               <dd>
-                {(data.readers ?? []).map((each) => `${each.dag_name}.${each.job_name}`).join(", ") || "nobody"}
+                {(data.readers ?? [])
+                  .map((each) => `${each.dag_name}.${each.job_name}`)
+                  .join(", ") || "nobody"}
               </dd>
             </dl>
             <p className="soft">One transaction: readers see the one or the other, whole.</p>

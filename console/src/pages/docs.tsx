@@ -28,7 +28,9 @@ export function Docs() {
   return (
     <Page title={`Docs: ${page}`} doc="console">
       {load === undefined ? (
-        <Empty title={`There is no document "${page}"`}>The glossary names all that there are.</Empty>
+        <Empty title={`There is no document "${page}"`}>
+          The glossary names all that there are.
+        </Empty>
       ) : (
         <Loaded query={text}>{(data) => <Markdown text={data} />}</Loaded>
       )}

@@ -38,7 +38,10 @@ export function GraphPage() {
         {(data) =>
           data.nodes.length === 0 ? (
             <Card>
-              <Empty title="No DAG is deployed" command="trace deploy src/trace_platform/examples/chain.yaml">
+              <Empty
+                title="No DAG is deployed"
+                command="trace deploy src/trace_platform/examples/chain.yaml"
+              >
                 Its jobs and datasets appear here, with what flows from which to which.
               </Empty>
             </Card>
@@ -75,13 +78,16 @@ function Explorer({ nodes, edges }: { nodes: S<"LineageNode">[]; edges: S<"Linea
     if (search.dag) {
       const mine = new Set(all.things.filter((thing) => thing.dag === search.dag).map((t) => t.id));
       const touches = new Set(
-        all.edges.flatMap((e) => (mine.has(e.source) || mine.has(e.target) ? [e.source, e.target] : [])),
+        all.edges.flatMap((e) =>
+          mine.has(e.source) || mine.has(e.target) ? [e.source, e.target] : [],
+        ),
       );
       shown = only(all, (thing) => mine.has(thing.id) || touches.has(thing.id));
     }
     shown = closeGroups(shown, open);
     if (tone) shown = only(shown, (thing) => thing.tone === tone || thing.id === selected);
-    if (near && selected && shown.things.some((thing) => thing.id === selected)) shown = around(shown, selected);
+    if (near && selected && shown.things.some((thing) => thing.id === selected))
+      shown = around(shown, selected);
     return shown;
   }, [all, closed, dagOfSelected, search.dag, tone, near, selected]);
 
@@ -107,7 +113,11 @@ function Explorer({ nodes, edges }: { nodes: S<"LineageNode">[]; edges: S<"Linea
           aria-label="DAG"
           value={search.dag ?? ""}
           onChange={(event) =>
-            void navigate({ to: "/graph/", search: { dag: event.target.value || undefined, at: undefined }, replace: true })
+            void navigate({
+              to: "/graph/",
+              search: { dag: event.target.value || undefined, at: undefined },
+              replace: true,
+            })
           }
         >
           <option value="">Everything</option>
@@ -123,7 +133,12 @@ function Explorer({ nodes, edges }: { nodes: S<"LineageNode">[]; edges: S<"Linea
           <option value="good">Fresh</option>
         </select>
         <label className="row">
-          <input type="checkbox" checked={near} disabled={!selected} onChange={(event) => setNear(event.target.checked)} />
+          <input
+            type="checkbox"
+            checked={near}
+            disabled={!selected}
+            onChange={(event) => setNear(event.target.checked)}
+          />
           Only neighbours
         </label>
         <Button look="quiet" onClick={() => setClosed(closed.size > 0 ? new Set() : new Set(dags))}>
@@ -187,7 +202,8 @@ function useNet(nodes: S<"LineageNode">[], edges: S<"LineageEdge">[]): Net {
       if (queue.holds.length > 0) jobs.set(name, ["warn", "on hold"]);
       else if (queue.running > 0) jobs.set(name, ["busy", `${queue.running} running`]);
       else if (queue.retrying > 0) jobs.set(name, ["warn", `${queue.retrying} will run again`]);
-      else if (queue.ready > 0 && !jobs.has(name)) jobs.set(name, ["wait", `${queue.ready} waiting`]);
+      else if (queue.ready > 0 && !jobs.has(name))
+        jobs.set(name, ["wait", `${queue.ready} waiting`]);
     }
     const things = nodes.map((node): Thing => {
       const dag = dagOf(node);
@@ -211,9 +227,15 @@ function useNet(nodes: S<"LineageNode">[], edges: S<"LineageEdge">[]): Net {
 
 type ThingNode = FlowNode<{ thing: Thing; found: boolean }, "thing">;
 
-const ThingBox = memo(function ThingBox({ data: { thing, found }, selected }: NodeProps<ThingNode>) {
+const ThingBox = memo(function ThingBox({
+  data: { thing, found },
+  selected,
+}: NodeProps<ThingNode>) {
   return (
-    <div className={`thing ${thing.kind} t-${thing.tone} ${selected ? "selected" : ""} ${found ? "found" : ""}`} title={thing.label}>
+    <div
+      className={`thing ${thing.kind} t-${thing.tone} ${selected ? "selected" : ""} ${found ? "found" : ""}`}
+      title={thing.label}
+    >
       <Handle type="target" position={Position.Left} isConnectable={false} />
       <Glyph tone={thing.tone} size={11} />
       <span className="thing-text">
@@ -276,19 +298,25 @@ function Canvas({
     fitted.current = places;
     const show = selected ? [{ id: selected }] : undefined;
     requestAnimationFrame(() => {
-      void flow.fitView(show ? { nodes: show, maxZoom: 1, padding: 0.2 } : { padding: 0.08, maxZoom: 1 });
+      void flow.fitView(
+        show ? { nodes: show, maxZoom: 1, padding: 0.2 } : { padding: 0.08, maxZoom: 1 },
+      );
     });
   }, [places, selected, flow]);
   useEffect(() => {
     const [first] = found;
     if (first) void flow.fitView({ nodes: [{ id: first }], maxZoom: 1, duration: 200 });
-  }, [found.size, [...found][0], flow]); // eslint-disable-line react-hooks/exhaustive-deps
+  }, [found.size, [...found][0], flow]);
 
   const move = (key: string): boolean => {
     const next = neighbour(net, places, selected, key);
     if (next === null) return false;
     onSelect(next);
-    void flow.fitView({ nodes: [{ id: next }], maxZoom: Math.min(1, flow.getZoom()), duration: 150 });
+    void flow.fitView({
+      nodes: [{ id: next }],
+      maxZoom: Math.min(1, flow.getZoom()),
+      duration: 150,
+    });
     return true;
   };
   if (places === null) {
@@ -302,7 +330,9 @@ function Canvas({
     <div
       style={{ minHeight: 0, minWidth: 0 }}
       onKeyDownCapture={(event) => {
+        const focused = (event.target as HTMLElement).closest<HTMLElement>(".react-flow__node");
         if (event.key === "Escape") onSelect(null);
+        else if (event.key === "Enter" && focused) onSelect(focused.dataset.id ?? null);
         else if (!event.key.startsWith("Arrow") || !move(event.key)) return;
         event.preventDefault();
         event.stopPropagation();
@@ -320,10 +350,6 @@ function Canvas({
         maxZoom={1.5}
         onNodeClick={(_, node) => onSelect(node.id)}
         onPaneClick={() => onSelect(null)}
-        onSelectionChange={({ nodes: now }) => {
-          // Enter on a focused node selects it; a click has done so already.
-          if (now.length === 1 && now[0] && now[0].id !== selected) onSelect(now[0].id);
-        }}
       >
         <Background gap={22} size={1} color="var(--line)" />
         <Controls showInteractive={false} position="bottom-left" />
@@ -343,12 +369,18 @@ function neighbour(
   if (from === null || !places[from]) return net.things[0]?.id ?? null;
   const [x, y] = places[from];
   const nearest = (ids: string[]) =>
-    ids.sort((a, b) => Math.abs((places[a]?.[1] ?? 0) - y) - Math.abs((places[b]?.[1] ?? 0) - y))[0] ?? null;
-  if (key === "ArrowRight") return nearest(net.edges.filter((e) => e.source === from).map((e) => e.target));
-  if (key === "ArrowLeft") return nearest(net.edges.filter((e) => e.target === from).map((e) => e.source));
+    ids.sort(
+      (a, b) => Math.abs((places[a]?.[1] ?? 0) - y) - Math.abs((places[b]?.[1] ?? 0) - y),
+    )[0] ?? null;
+  if (key === "ArrowRight")
+    return nearest(net.edges.filter((e) => e.source === from).map((e) => e.target));
+  if (key === "ArrowLeft")
+    return nearest(net.edges.filter((e) => e.target === from).map((e) => e.source));
   const layer = net.things
     .map((thing) => thing.id)
     .filter((id) => Math.abs((places[id]?.[0] ?? 0) - x) < WIDTH / 2)
-    .filter((id) => (key === "ArrowDown" ? (places[id]?.[1] ?? 0) > y : (places[id]?.[1] ?? 0) < y));
+    .filter((id) =>
+      key === "ArrowDown" ? (places[id]?.[1] ?? 0) > y : (places[id]?.[1] ?? 0) < y,
+    );
   return nearest(layer);
 }

@@ -116,7 +116,11 @@ function AcknowledgeDialog({ alert, onClose }: { alert: S<"Alert">; onClose: () 
   const act = useMutation({
     mutationFn: () =>
       post("/v1/alerts/acknowledge", {
-        body: { alert_ids: [alert.alert_id], by: session.data?.user ?? "owner", note: note || null },
+        body: {
+          alert_ids: [alert.alert_id],
+          by: session.data?.user ?? "owner",
+          note: note || null,
+        },
       }),
     onSuccess: () => {
       say("Acknowledged.");
@@ -194,7 +198,11 @@ function Queues() {
               </div>
             )}
           </Card>
-          <Card title="Queues" aside="jobs that have something to do, or are on hold" className="flush">
+          <Card
+            title="Queues"
+            aside="jobs that have something to do, or are on hold"
+            className="flush"
+          >
             {data.queues.length === 0 ? (
               <Empty title="Nothing waits, nothing runs" />
             ) : (
@@ -230,7 +238,9 @@ function Queues() {
                             {each.oldest_age_s === null ? "–" : duration(each.oldest_age_s)}
                           </td>
                           <td>
-                            {each.pressure && <span className="warn-text">backpressure: {each.pressure.mode} </span>}
+                            {each.pressure && (
+                              <span className="warn-text">backpressure: {each.pressure.mode} </span>
+                            )}
                             {each.holds.map((hold) => hold.cause).join(", ")}
                           </td>
                         </tr>
@@ -271,10 +281,17 @@ function DeadLetters() {
             <span className="faint">
               <Ago at={each.died_at} />
             </span>
-            <Button disabled={act.isPending} onClick={() => act.mutate({ what: "resend", id: each.id })}>
+            <Button
+              disabled={act.isPending}
+              onClick={() => act.mutate({ what: "resend", id: each.id })}
+            >
               Send again
             </Button>
-            <Button look="danger" disabled={act.isPending} onClick={() => act.mutate({ what: "drop", id: each.id })}>
+            <Button
+              look="danger"
+              disabled={act.isPending}
+              onClick={() => act.mutate({ what: "drop", id: each.id })}
+            >
               Drop
             </Button>
           </li>

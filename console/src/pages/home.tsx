@@ -57,7 +57,10 @@ export function Home() {
 function Heads({ sources }: { sources: S<"SourceStatus">[] }) {
   if (sources.length === 0) {
     return (
-      <Empty title="No source is deployed" command="trace deploy src/trace_platform/examples/chain.yaml">
+      <Empty
+        title="No source is deployed"
+        command="trace deploy src/trace_platform/examples/chain.yaml"
+      >
         A source tells of new blocks. The first DAG brings one.
       </Empty>
     );
@@ -67,10 +70,7 @@ function Heads({ sources }: { sources: S<"SourceStatus">[] }) {
       {sources.map((source) => (
         <div key={`${source.dag_name}.${source.job_name}`} className="head-row">
           <div className="clip">
-            <Link
-              to="/why/$subject/"
-              params={{ subject: `${source.dag_name}.${source.job_name}` }}
-            >
+            <Link to="/why/$subject/" params={{ subject: `${source.dag_name}.${source.job_name}` }}>
               {source.dag_name}.{source.job_name}
             </Link>
             <div>
@@ -268,7 +268,9 @@ function firstSteps(
   queries: S<"QueryRecord">[],
 ): Step[] {
   const manual = dags.find((dag) => dag.sources > 0);
-  const source = manual ? `${manual.dag_name} ${manual.job_names[0] ?? "request"}` : "chain request";
+  const source = manual
+    ? `${manual.dag_name} ${manual.job_names[0] ?? "request"}`
+    : "chain request";
   const name = datasets.find((each) => each.name !== null)?.name ?? "blocks";
   return [
     {

@@ -50,7 +50,11 @@ export function Operators() {
           onChange={(event) => setTyped(event.target.value)}
         />
         <label className="row">
-          <input type="checkbox" checked={onlyUsed} onChange={(event) => setOnlyUsed(event.target.checked)} />
+          <input
+            type="checkbox"
+            checked={onlyUsed}
+            onChange={(event) => setOnlyUsed(event.target.checked)}
+          />
           Only what a job here uses
         </label>
         <span className="faint">
@@ -83,7 +87,12 @@ export function Operators() {
           return (
             <div className="grid">
               {shown.map((each) => (
-                <OperatorCard key={each.name} operator={each} jobs={used.get(each.name) ?? []} open={shown.length === 1} />
+                <OperatorCard
+                  key={each.name}
+                  operator={each}
+                  jobs={used.get(each.name) ?? []}
+                  open={shown.length === 1}
+                />
               ))}
             </div>
           );
@@ -93,14 +102,27 @@ export function Operators() {
   );
 }
 
-function OperatorCard({ operator, jobs, open }: { operator: Operator; jobs: string[]; open: boolean }) {
+function OperatorCard({
+  operator,
+  jobs,
+  open,
+}: {
+  operator: Operator;
+  jobs: string[];
+  open: boolean;
+}) {
   const [shown, setShown] = useState(false);
   const visible = shown || open;
   return (
     <Card
       title={<span className="mono">{operator.name}</span>}
       aside={
-        <button type="button" className="link" aria-expanded={visible} onClick={() => setShown(!shown)}>
+        <button
+          type="button"
+          className="link"
+          aria-expanded={visible}
+          onClick={() => setShown(!shown)}
+        >
           {visible ? "Less" : "Configuration"}
           <span className="hidden"> of {operator.name}</span>
         </button>

@@ -246,7 +246,11 @@ function NameTree({
             <ul className="columns">
               {(each.columns ?? []).map((column) => (
                 <li key={column.name}>
-                  <button type="button" title={`Insert ${column.name}`} onClick={() => onInsert(column.name)}>
+                  <button
+                    type="button"
+                    title={`Insert ${column.name}`}
+                    onClick={() => onInsert(column.name)}
+                  >
                     <span className="clip">{column.name}</span>
                     <span className="faint clip">{column.type.toLowerCase()}</span>
                   </button>
@@ -347,7 +351,12 @@ function Answer({
       <div className="answer-bar">
         <span className="choice">
           {(["rows", "chart"] as const).map((each) => (
-            <button key={each} type="button" aria-pressed={shown === each} onClick={() => onShow(each)}>
+            <button
+              key={each}
+              type="button"
+              aria-pressed={shown === each}
+              onClick={() => onShow(each)}
+            >
               {each === "rows" ? "Rows" : "Chart"}
             </button>
           ))}
@@ -358,7 +367,9 @@ function Answer({
         </span>
         <span>{duration(result.elapsedMs / 1000)}</span>
         <span className="clip">
-          {result.datasets.map((each) => `${each.name}@${each.dataset_version.slice(0, 8)}`).join(", ")}
+          {result.datasets
+            .map((each) => `${each.name}@${each.dataset_version.slice(0, 8)}`)
+            .join(", ")}
         </span>
         {masked.length > 0 && <span className="warn-text">masked: {masked.join(", ")}</span>}
         <span className="grow" />
@@ -389,11 +400,15 @@ function Exports({ sql, at }: { sql: string; at: string | null }) {
         const answer = await send("POST", "/v1/query", { sql, at, format });
         download(URL.createObjectURL(await answer.blob()), "result.csv");
       } else {
-        const made = (await post("/v1/query", { body: { sql, at, format, page_rows: 1 } })) as S<"QueryExport">;
+        const made = (await post("/v1/query", {
+          body: { sql, at, format, page_rows: 1 },
+        })) as S<"QueryExport">;
         // Reached once before, so that a session that is over is noticed here.
         await call("/v1/session", { method: "GET" });
         download(made.link, "result.parquet");
-        say(`${plural(made.row_count, "row")} as Parquet; the link is good until ${clock(made.expires_at)}.`);
+        say(
+          `${plural(made.row_count, "row")} as Parquet; the link is good until ${clock(made.expires_at)}.`,
+        );
       }
     } catch (error) {
       complain(error);
@@ -506,7 +521,9 @@ function HistoryDialog({
           <p className="faint">
             The instance has your newest {data.queries.length} queries on record, by their hash and
             without their text
-            {data.queries[0] ? `, the last one at ${clock(data.queries[0].started_at)} (${shortId(data.queries[0].query_id)})` : ""}
+            {data.queries[0]
+              ? `, the last one at ${clock(data.queries[0].started_at)} (${shortId(data.queries[0].query_id)})`
+              : ""}
             .
           </p>
         )}

@@ -151,7 +151,11 @@ export function Runs() {
         </span>
       </div>
       {picked.length > 0 && (
-        <SelectedBar picked={picked} onCompare={() => setComparing(true)} onDone={() => setSelected({})} />
+        <SelectedBar
+          picked={picked}
+          onCompare={() => setComparing(true)}
+          onDone={() => setSelected({})}
+        />
       )}
       <Loaded query={tasks} lines={10}>
         {() => {
@@ -160,7 +164,9 @@ export function Runs() {
             return (
               <Card>
                 {filtered ? (
-                  <NoMatch onClear={() => go({ dag: undefined, job: undefined, status: undefined })} />
+                  <NoMatch
+                    onClear={() => go({ dag: undefined, job: undefined, status: undefined })}
+                  />
                 ) : (
                   <Empty
                     title="No task has been made yet"
@@ -185,7 +191,9 @@ export function Runs() {
                   columns={COLUMNS}
                   rowId={(row) => row.task_id}
                   selecting={{ selected, onSelect: setSelected }}
-                  onOpen={(row) => void navigate({ to: "/tasks/$task/", params: { task: row.task_id } })}
+                  onOpen={(row) =>
+                    void navigate({ to: "/tasks/$task/", params: { task: row.task_id } })
+                  }
                 />
               </Card>
               {data.more && (
@@ -228,10 +236,9 @@ function SelectedBar({
     let done = 0;
     try {
       for (const task of picked) {
-        await post(
-          what === "cancel" ? "/v1/tasks/{task_id}/cancel" : "/v1/tasks/{task_id}/retry",
-          { path: { task_id: task } },
-        );
+        await post(what === "cancel" ? "/v1/tasks/{task_id}/cancel" : "/v1/tasks/{task_id}/retry", {
+          path: { task_id: task },
+        });
         done += 1;
       }
       say(`${plural(done, "task")} ${what === "cancel" ? "canceled" : "will run again"}.`);
@@ -247,7 +254,9 @@ function SelectedBar({
   return (
     <div className="bulk" role="status">
       <strong>{plural(picked.length, "task")} selected</strong>
-      <span className="soft">The table stands still meanwhile, as of {clock(new Date().toISOString()).slice(11)}.</span>
+      <span className="soft">
+        The table stands still meanwhile, as of {clock(new Date().toISOString()).slice(11)}.
+      </span>
       <span className="grow" />
       {picked.length === 2 && <Button onClick={onCompare}>Compare</Button>}
       <Button disabled={busy} onClick={() => void each("retry")}>

@@ -44,7 +44,11 @@ export function TaskPage() {
                     <WhyNode subject={found.task_id} root />
                   </Card>
                 )}
-                <Card title={found.attempts.length > 1 ? plural(found.attempts.length, "attempt") : "Attempt"}>
+                <Card
+                  title={
+                    found.attempts.length > 1 ? plural(found.attempts.length, "attempt") : "Attempt"
+                  }
+                >
                   {attempt ? (
                     <div className="attempt">
                       {found.attempts.length > 1 && (
@@ -95,7 +99,9 @@ function Actions({ task }: { task: S<"TaskDetail"> }) {
     onError: complain,
     onSettled: () => void client.invalidateQueries({ queryKey: ["task", task.task_id] }),
   });
-  const ended = ["Completed", "Canceled"].includes(task.status) || (task.status === "Failed" && task.next_retry_at === null);
+  const ended =
+    ["Completed", "Canceled"].includes(task.status) ||
+    (task.status === "Failed" && task.next_retry_at === null);
   return (
     <>
       {(task.status === "Failed" || task.status === "Canceled") && (
@@ -104,7 +110,11 @@ function Actions({ task }: { task: S<"TaskDetail"> }) {
         </Button>
       )}
       {!ended && (
-        <Button look="danger" disabled={act.isPending || task.cancel_requested_at !== null} onClick={() => act.mutate("cancel")}>
+        <Button
+          look="danger"
+          disabled={act.isPending || task.cancel_requested_at !== null}
+          onClick={() => act.mutate("cancel")}
+        >
           {task.cancel_requested_at === null ? "Cancel" : "Cancel asked for"}
         </Button>
       )}
@@ -127,7 +137,8 @@ function Head({ task }: { task: S<"TaskDetail"> }) {
         </Figure>
         <Figure label="Waited">
           {duration(
-            ((task.started_at ? Date.parse(task.started_at) : now) - Date.parse(task.queued_at)) / 1000,
+            ((task.started_at ? Date.parse(task.started_at) : now) - Date.parse(task.queued_at)) /
+              1000,
           )}
         </Figure>
         <Figure label={last?.ended_at ? "Took" : "Runs for"}>
@@ -162,7 +173,13 @@ function Head({ task }: { task: S<"TaskDetail"> }) {
 function Progress({ task }: { task: S<"TaskDetail"> }) {
   const done = task.progress?.done;
   const total = task.progress?.total;
-  if (task.status !== "Running" || typeof done !== "number" || typeof total !== "number" || total === 0) return null;
+  if (
+    task.status !== "Running" ||
+    typeof done !== "number" ||
+    typeof total !== "number" ||
+    total === 0
+  )
+    return null;
   const said = `${count(done)} of ${count(total)} parts`;
   return (
     <Figure label="Spark's progress">
@@ -210,8 +227,10 @@ function AttemptLog({ task, attempt }: { task: string; attempt: S<"AttemptStatus
   if (!attempt.has_log) {
     return (
       <Empty title="No log" command="trace logs worker">
-        {attempt.ended_at ? "Its operator said nothing." : "A log can be read once the attempt has ended."} The
-        worker&apos;s own log has the rest.
+        {attempt.ended_at
+          ? "Its operator said nothing."
+          : "A log can be read once the attempt has ended."}{" "}
+        The worker&apos;s own log has the rest.
       </Empty>
     );
   }
@@ -243,7 +262,9 @@ function Aside({ task }: { task: S<"TaskDetail"> }) {
               </div>
             </li>
           ))}
-          {inputs.length > 40 && <li className="faint">{plural(inputs.length - 40, "more input")}</li>}
+          {inputs.length > 40 && (
+            <li className="faint">{plural(inputs.length - 40, "more input")}</li>
+          )}
         </ul>
       </Card>
       <Card title="Outputs">

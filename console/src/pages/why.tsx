@@ -24,7 +24,9 @@ export function WhyPage() {
             <Link className="button" to="/runs/" search={{ dag: job.dag_name, job: job.job_name }}>
               Its tasks
             </Link>
-            {job.task_id === null && <PauseButton dag={job.dag_name} job={job.job_name} queue={job.queue} />}
+            {job.task_id === null && (
+              <PauseButton dag={job.dag_name} job={job.job_name} queue={job.queue} />
+            )}
           </>
         )
       }
@@ -40,7 +42,11 @@ export function WhyPage() {
               <ul className="list">
                 {job.outputs.map((each) => (
                   <li key={each.dataset_uuid} className="row">
-                    <Link to="/datasets/$dataset/" params={{ dataset: each.dataset }} className="grow wrap">
+                    <Link
+                      to="/datasets/$dataset/"
+                      params={{ dataset: each.dataset }}
+                      className="grow wrap"
+                    >
                       {each.dataset}
                     </Link>
                     <span className="faint">
@@ -57,7 +63,15 @@ export function WhyPage() {
   );
 }
 
-function PauseButton({ dag, job, queue }: { dag: string; job: string; queue: S<"JobQueue"> | null }) {
+function PauseButton({
+  dag,
+  job,
+  queue,
+}: {
+  dag: string;
+  job: string;
+  queue: S<"JobQueue"> | null;
+}) {
   const client = useQueryClient();
   const paused = queue?.holds.some((hold) => hold.cause === "user") ?? false;
   const act = useMutation({

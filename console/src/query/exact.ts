@@ -4,9 +4,7 @@
 const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 export function parseExact<T>(text: string): T {
-  return JSON.parse(
-    text.replace(TOKEN, (token) => (isBeyond(token) ? `"${token}"` : token)),
-  ) as T;
+  return JSON.parse(text.replace(TOKEN, (token) => (isBeyond(token) ? `"${token}"` : token))) as T;
 }
 
 function isBeyond(token: string): boolean {

@@ -31,9 +31,7 @@ export function Grid({ result, onCell }: { result: Result; onCell: (cell: Cell) 
   const total = widths.reduce((sum, width) => sum + width, 0) + 56;
   return (
     <>
-      {pages.problem !== null && (
-        <ProblemBox error={pages.problem} />
-      )}
+      {pages.problem !== null && <ProblemBox error={pages.problem} />}
       <div
         ref={scroller}
         className="result-grid"
@@ -58,14 +56,21 @@ export function Grid({ result, onCell }: { result: Result; onCell: (cell: Cell) 
             </div>
           ))}
         </div>
-        <div role="rowgroup" style={{ height: virtualizer.getTotalSize(), position: "relative", width: total }}>
+        <div
+          role="rowgroup"
+          style={{ height: virtualizer.getTotalSize(), position: "relative", width: total }}
+        >
           {virtualizer.getVirtualItems().map((item) => (
             <div
               key={item.key}
               role="row"
               aria-rowindex={item.index + 2}
               className="result-row"
-              style={{ transform: `translateY(${item.start}px)`, position: "absolute", width: total }}
+              style={{
+                transform: `translateY(${item.start}px)`,
+                position: "absolute",
+                width: total,
+              }}
             >
               <div role="rowheader" className="result-number" style={{ width: 56 }}>
                 {count(item.index + 1)}

@@ -16,7 +16,9 @@ export function ResultChart({ result }: { result: Result }) {
   const [y, setY] = useState(() => numbers.find((each) => each > 0) ?? numbers[0] ?? -1);
   const [x, setX] = useState(0);
   const ordered = isOrdered(result.columns[x]?.type ?? "");
-  const [kind, setKind] = useState<"bars" | "line">(ordered && result.rowCount > 40 ? "line" : "bars");
+  const [kind, setKind] = useState<"bars" | "line">(
+    ordered && result.rowCount > 40 ? "line" : "bars",
+  );
   const [rows, setRows] = useState<Row[] | null>(null);
   const most = kind === "bars" ? MOST_BARS : MOST_POINTS;
   useEffect(() => {
@@ -39,7 +41,11 @@ export function ResultChart({ result }: { result: Result }) {
   return (
     <div className="chart-pane">
       <div className="row">
-        <select aria-label="Up the side" value={y} onChange={(event) => setY(Number(event.target.value))}>
+        <select
+          aria-label="Up the side"
+          value={y}
+          onChange={(event) => setY(Number(event.target.value))}
+        >
           {numbers.map((index) => (
             <option key={index} value={index}>
               {result.columns[index]?.name}
@@ -56,7 +62,12 @@ export function ResultChart({ result }: { result: Result }) {
         </select>
         <span className="choice">
           {(["bars", "line"] as const).map((each) => (
-            <button key={each} type="button" aria-pressed={kind === each} onClick={() => setKind(each)}>
+            <button
+              key={each}
+              type="button"
+              aria-pressed={kind === each}
+              onClick={() => setKind(each)}
+            >
               {each === "bars" ? "Bars" : "Line"}
             </button>
           ))}

@@ -90,8 +90,7 @@ function useEntries(typed: string): Entry[] {
         label: each.dataset,
         kind: "dataset",
         words: each.producer,
-        go: () =>
-          void navigate({ to: "/datasets/$dataset/", params: { dataset: each.dataset } }),
+        go: () => void navigate({ to: "/datasets/$dataset/", params: { dataset: each.dataset } }),
       });
     }
     for (const dag of dags.data?.dags ?? []) {

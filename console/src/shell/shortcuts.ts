@@ -1,21 +1,21 @@
-import { useEffect } from "react";
+import { useEffect, useRef } from "react";
 
 /** Whether keys belong to what is typed into. */
 export function typing(target: EventTarget | null): boolean {
   const element = target as HTMLElement | null;
-  return Boolean(
-    element?.closest?.("input,textarea,select,[contenteditable=true],.cm-editor"),
-  );
+  return Boolean(element?.closest?.("input,textarea,select,[contenteditable=true],.cm-editor"));
 }
 
 /** `handlers` by key: one letter, or two after each other such as "g r". */
-export function useKeys(handlers: Record<string, () => void>, active = true): void {
+export function useKeys(given: Record<string, () => void>): void {
+  const now = useRef(given);
+  now.current = given;
   useEffect(() => {
-    if (!active) return;
     let before = "";
     let timer: ReturnType<typeof setTimeout>;
     const down = (event: KeyboardEvent) => {
       const { key } = event;
+      const handlers = now.current;
       if ((event.metaKey || event.ctrlKey) && key.toLowerCase() === "k") {
         event.preventDefault();
         handlers["mod+k"]?.();
@@ -37,5 +37,5 @@ export function useKeys(handlers: Record<string, () => void>, active = true): vo
       window.removeEventListener("keydown", down);
       clearTimeout(timer);
     };
-  });
+  }, []);
 }

@@ -17,7 +17,11 @@ export function Button({ icon, look = "plain", children, className, ...rest }: B
   );
 }
 
-export function IconButton({ icon, label, ...rest }: { icon: IconName; label: string } & ButtonProps) {
+export function IconButton({
+  icon,
+  label,
+  ...rest
+}: { icon: IconName; label: string } & ButtonProps) {
   return (
     <button type="button" className="icon-button" aria-label={label} title={label} {...rest}>
       <Icon name={icon} />
@@ -59,7 +63,15 @@ export function Card({
   );
 }
 
-export function Figure({ label, children, note }: { label: string; children: ReactNode; note?: ReactNode }) {
+export function Figure({
+  label,
+  children,
+  note,
+}: {
+  label: string;
+  children: ReactNode;
+  note?: ReactNode;
+}) {
   return (
     <div className="figure">
       <div className="figure-label">{label}</div>
@@ -103,7 +115,15 @@ export function Skeleton({ lines = 3 }: { lines?: number }) {
 }
 
 /** Nothing is there yet: what it is for, and what to type next. */
-export function Empty({ title, children, command }: { title: string; children?: ReactNode; command?: string | undefined }) {
+export function Empty({
+  title,
+  children,
+  command,
+}: {
+  title: string;
+  children?: ReactNode;
+  command?: string | undefined;
+}) {
   return (
     <div className="empty">
       <h3>{title}</h3>
@@ -123,7 +143,15 @@ export function NoMatch({ onClear }: { onClear: () => void }) {
   );
 }
 
-export function Field({ label, children, note }: { label: string; children: ReactNode; note?: ReactNode }) {
+export function Field({
+  label,
+  children,
+  note,
+}: {
+  label: string;
+  children: ReactNode;
+  note?: ReactNode;
+}) {
   return (
     <label className="field">
       <span>{label}</span>

@@ -31,6 +31,11 @@ export function Dialog({
         event.preventDefault();
         onClose?.();
       }}
+      onClose={() => {
+        // A browser closes a dialog at the second Escape whatever was said at the first.
+        if (onClose) onClose();
+        else ref.current?.showModal();
+      }}
       onMouseDown={(event) => {
         if (event.target === ref.current) onClose?.();
       }}

@@ -33,7 +33,13 @@ function blocks(text: string): ReactNode[] {
           <code>{code.join("\n")}</code>
         </pre>,
       );
-    } else if (line.startsWith("|")) made.push(table(until((each) => !each.startsWith("|")), key));
+    } else if (line.startsWith("|"))
+      made.push(
+        table(
+          until((each) => !each.startsWith("|")),
+          key,
+        ),
+      );
     else if (isItem(line)) made.push(list(until(endsList), key));
     else {
       const said = until((each) => each.trim() === "" || /^(#|```|\|)/.test(each) || isItem(each));
@@ -50,9 +56,23 @@ function heading(level: number, text: string, key: number): ReactNode {
     .replaceAll(" ", "-");
   const inside = inline(text);
   // The page has its own first heading.
-  if (level === 1) return <h2 key={key} id={id}>{inside}</h2>;
-  if (level === 2) return <h3 key={key} id={id}>{inside}</h3>;
-  return <h4 key={key} id={id}>{inside}</h4>;
+  if (level === 1)
+    return (
+      <h2 key={key} id={id}>
+        {inside}
+      </h2>
+    );
+  if (level === 2)
+    return (
+      <h3 key={key} id={id}>
+        {inside}
+      </h3>
+    );
+  return (
+    <h4 key={key} id={id}>
+      {inside}
+    </h4>
+  );
 }
 
 function isItem(line: string): boolean {

@@ -5,7 +5,13 @@ import { Button, Skeleton } from "./basics";
 import { Icon } from "./icons";
 
 /** What went wrong, what would put it right, and the code that documents and logs call it by. */
-export function ProblemBox({ error, onRetry }: { error: unknown; onRetry?: (() => void) | undefined }) {
+export function ProblemBox({
+  error,
+  onRetry,
+}: {
+  error: unknown;
+  onRetry?: (() => void) | undefined;
+}) {
   const problem = asProblem(error);
   return (
     <div className="problem" role="alert">

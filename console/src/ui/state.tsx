@@ -44,7 +44,13 @@ export function toneOf(state: string): Tone {
 
 export function Glyph({ tone, size = 10 }: { tone: Tone; size?: number }) {
   return (
-    <svg className={`glyph ${tone}`} width={size} height={size} viewBox="0 0 10 10" aria-hidden="true">
+    <svg
+      className={`glyph ${tone}`}
+      width={size}
+      height={size}
+      viewBox="0 0 10 10"
+      aria-hidden="true"
+    >
       {tone === "good" && <circle cx="5" cy="5" r="4" fill="currentColor" />}
       {tone === "busy" && (
         <>

@@ -12,7 +12,6 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useRef, useState } from "react";
 
 declare module "@tanstack/react-table" {
-  // eslint-disable-next-line @typescript-eslint/no-unused-vars
   interface ColumnMeta<TData extends RowData, TValue> {
     right?: boolean;
     /** Left out on a phone's width. */
@@ -41,7 +40,6 @@ export function Table<T>({
   label: string;
   rows: T[];
   // Each column has its own type of value.
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
   columns: ColumnDef<T, any>[];
   rowId: (row: T) => string;
   selecting?: Selecting;
@@ -77,7 +75,13 @@ export function Table<T>({
   const below = virtual ? virtualizer.getTotalSize() - (seen.at(-1)?.end ?? 0) : 0;
   const width = columns.length + (selecting ? 1 : 0);
   return (
-    <div ref={scroller} className={virtual ? "table-scroll tall" : "table-scroll"} tabIndex={0} role="region" aria-label={label}>
+    <div
+      ref={scroller}
+      className={virtual ? "table-scroll tall" : "table-scroll"}
+      tabIndex={0}
+      role="region"
+      aria-label={label}
+    >
       <table className="table">
         <thead>
           {table.getHeaderGroups().map((group) => (

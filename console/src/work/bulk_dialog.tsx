@@ -37,7 +37,9 @@ export function BulkDialog({
   const act = useMutation({
     mutationFn: () => meant(false, found.data?.until ?? null),
     onSuccess: (done) => {
-      say(`${plural(done.tasks, "task")} ${what === "cancel" ? "canceled" : "will run again"}${done.more ? "; there are more" : ""}.`);
+      say(
+        `${plural(done.tasks, "task")} ${what === "cancel" ? "canceled" : "will run again"}${done.more ? "; there are more" : ""}.`,
+      );
       onClose();
     },
   });

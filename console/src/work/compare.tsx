@@ -57,8 +57,14 @@ function factsOf(task: S<"TaskDetail">): [string, string][] {
     ["Began", last ? clock(last.started_at) : ""],
     ["Worker", task.worker_id ?? ""],
     ["Error", task.error_message ?? ""],
-    ["Inputs", [...new Set(task.inputs.map((each) => String(each.dataset_version).slice(0, 8)))].join(", ")],
-    ["Outputs", task.outputs.map((each) => `${each.name}@${each.dataset_version.slice(0, 8)}`).join(", ")],
+    [
+      "Inputs",
+      [...new Set(task.inputs.map((each) => String(each.dataset_version).slice(0, 8)))].join(", "),
+    ],
+    [
+      "Outputs",
+      task.outputs.map((each) => `${each.name}@${each.dataset_version.slice(0, 8)}`).join(", "),
+    ],
     ["Operator", task.limits.operator ?? ""],
     ["Time limit", duration(task.limits.timeout_seconds)],
   ];

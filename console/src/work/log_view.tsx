@@ -15,7 +15,8 @@ export function LogView({ lines, name }: { lines: Line[]; name: string }) {
   const [at, setAt] = useState(0);
   const told = useMemo(() => lines.map(said), [lines]);
   const shown = useMemo(
-    () => told.map((line, number) => ({ ...line, number })).filter((line) => worth(line.level, level)),
+    () =>
+      told.map((line, number) => ({ ...line, number })).filter((line) => worth(line.level, level)),
     [told, level],
   );
   const hits = useMemo(() => {
@@ -87,7 +88,11 @@ export function LogView({ lines, name }: { lines: Line[]; name: string }) {
             const line = shown[item.index]!;
             const mark = hits[at] === item.index ? "here" : hit.has(item.index) ? "hit" : "";
             return (
-              <div key={item.key} className={`log-line ${mark}`} style={{ transform: `translateY(${item.start}px)` }}>
+              <div
+                key={item.key}
+                className={`log-line ${mark}`}
+                style={{ transform: `translateY(${item.start}px)` }}
+              >
                 <span className="number">{count(line.number + 1)}</span>
                 <span className="faint">{line.time}</span>
                 <span className={`level-${line.level}`}>{line.level.padEnd(7)}</span>

@@ -68,8 +68,17 @@ export function MetricCharts() {
             return (
               <div key={each.label} className="metric">
                 <span className="faint">{each.label}</span>
-                <strong>{newest === undefined ? "…" : newest % 1 === 0 ? short(newest) : newest.toFixed(1)}</strong>
-                <Spark values={values.length > 1 ? values : [0, 0]} label={`${each.label} while this page was open`} />
+                <strong>
+                  {newest === undefined
+                    ? "…"
+                    : newest % 1 === 0
+                      ? short(newest)
+                      : newest.toFixed(1)}
+                </strong>
+                <Spark
+                  values={values.length > 1 ? values : [0, 0]}
+                  label={`${each.label} while this page was open`}
+                />
               </div>
             );
           })}

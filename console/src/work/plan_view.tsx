@@ -24,7 +24,8 @@ export function PlanView({ plan }: { plan: S<"Plan"> }) {
             </strong>
             {seconds > 0 && (
               <>
-                , about {duration(seconds / Math.max(1, plan.slots))} with {plural(plan.slots, "slot")}
+                , about {duration(seconds / Math.max(1, plan.slots))} with{" "}
+                {plural(plan.slots, "slot")}
               </>
             )}
             . What readers see stays until all of it is there.
@@ -37,7 +38,10 @@ export function PlanView({ plan }: { plan: S<"Plan"> }) {
             <span className={`action a-${job.action}`}>{job.action}</span>
             <span className="mono wrap">{job.job}</span>
             <span className={`a-${job.action} only-wide`} aria-hidden="true">
-              <div className="plan-bar" style={{ width: `${(100 * (job.holds?.rows ?? 0)) / most}%` }} />
+              <div
+                className="plan-bar"
+                style={{ width: `${(100 * (job.holds?.rows ?? 0)) / most}%` }}
+              />
             </span>
             <span className="faint right nowrap only-wide">{short(job.holds?.rows ?? 0)} rows</span>
             {job.why.length > 0 && <span className="plan-why">{job.why.join("; ")}</span>}
@@ -48,7 +52,8 @@ export function PlanView({ plan }: { plan: S<"Plan"> }) {
         <ul className="list">
           {plan.publishes.map((each) => (
             <li key={each.dataset}>
-              <span className="mono">{each.dataset}</span> is {each.action}: <span className="soft">{each.why}</span>
+              <span className="mono">{each.dataset}</span> is {each.action}:{" "}
+              <span className="soft">{each.why}</span>
             </li>
           ))}
         </ul>
@@ -56,7 +61,9 @@ export function PlanView({ plan }: { plan: S<"Plan"> }) {
       {plan.readers.length > 0 && (
         <p className="warn-text wrap">
           Read by other DAGs:{" "}
-          {plan.readers.map((each) => `${each.dag_name}.${each.job_name} reads ${each.dataset}`).join(", ")}
+          {plan.readers
+            .map((each) => `${each.dag_name}.${each.job_name} reads ${each.dataset}`)
+            .join(", ")}
         </p>
       )}
       {(plan.warnings ?? []).map((warning) => (

@@ -43,7 +43,10 @@ export function Timeline({ tasks }: { tasks: S<"TaskStatus">[] }) {
                   aria-label={`${name}: ${said}`}
                   title={said}
                   tabIndex={-1}
-                  style={{ left: `${Math.min(99.5, place(start))}%`, width: `${place(end) - place(start)}%` }}
+                  style={{
+                    left: `${Math.min(99.5, place(start))}%`,
+                    width: `${place(end) - place(start)}%`,
+                  }}
                 />
               );
             })}
@@ -51,7 +54,9 @@ export function Timeline({ tasks }: { tasks: S<"TaskStatus">[] }) {
         </div>
       ))}
       <div className="lane-axis">
-        <span title={clock(new Date(from).toISOString())}>{clock(new Date(from).toISOString()).slice(11)}</span>
+        <span title={clock(new Date(from).toISOString())}>
+          {clock(new Date(from).toISOString()).slice(11)}
+        </span>
         <span>{duration((to - from) / 1000)}</span>
         <span>{clock(new Date(to).toISOString()).slice(11)}</span>
       </div>

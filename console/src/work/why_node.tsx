@@ -11,8 +11,32 @@ import { Glyph, toneOf, type Tone } from "../ui/state";
 type AnyReason = S<"Reason"> | S<"DatasetReason">;
 type Answer = S<"Why"> | S<"DatasetWhy">;
 
-const BAD = ["failed", "failing", "source_down", "source_stuck", "runtime_off", "no_worker", "invalid", "check_failed", "held_by_check", "known_wrong"];
-const WAITING = ["retry_waits", "retrying", "paused", "held_for_consumer", "pressure", "behind", "waits_for_provider", "too_old", "silent", "workers_full", "source_slots_full", "unmade"];
+const BAD = [
+  "failed",
+  "failing",
+  "source_down",
+  "source_stuck",
+  "runtime_off",
+  "no_worker",
+  "invalid",
+  "check_failed",
+  "held_by_check",
+  "known_wrong",
+];
+const WAITING = [
+  "retry_waits",
+  "retrying",
+  "paused",
+  "held_for_consumer",
+  "pressure",
+  "behind",
+  "waits_for_provider",
+  "too_old",
+  "silent",
+  "workers_full",
+  "source_slots_full",
+  "unmade",
+];
 const FINE = ["completed", "fresh", "idle", "head"];
 
 function toneOfReason(reason: AnyReason): Tone {
@@ -44,23 +68,29 @@ export function WhyNode({
               <strong>{data.answer}</strong>
             </p>
             <ul className="stack">
-              {(data.reasons as AnyReason[]).filter((reason) => tells(reason, data.answer)).map((reason, index) => (
-                <li key={index} className="row" style={{ alignItems: "baseline", flexWrap: "nowrap" }}>
-                  <Glyph tone={toneOfReason(reason)} />
-                  <div className="grow">
-                    {reason.text !== data.answer && <p className="wrap">{reason.text}</p>}
-                    {"at" in reason && reason.steps > 0 && (
-                      <p className="faint">
-                        at{" "}
-                        <Link to="/why/$subject/" params={{ subject: reason.at }}>
-                          {reason.at}
-                        </Link>
-                      </p>
-                    )}
-                    {reason.cure && <Cure text={reason.cure} />}
-                  </div>
-                </li>
-              ))}
+              {(data.reasons as AnyReason[])
+                .filter((reason) => tells(reason, data.answer))
+                .map((reason, index) => (
+                  <li
+                    key={index}
+                    className="row"
+                    style={{ alignItems: "baseline", flexWrap: "nowrap" }}
+                  >
+                    <Glyph tone={toneOfReason(reason)} />
+                    <div className="grow">
+                      {reason.text !== data.answer && <p className="wrap">{reason.text}</p>}
+                      {"at" in reason && reason.steps > 0 && (
+                        <p className="faint">
+                          at{" "}
+                          <Link to="/why/$subject/" params={{ subject: reason.at }}>
+                            {reason.at}
+                          </Link>
+                        </p>
+                      )}
+                      {reason.cure && <Cure text={reason.cure} />}
+                    </div>
+                  </li>
+                ))}
             </ul>
             <div className="stack">
               {upstream(data)
@@ -92,7 +122,11 @@ function tells(reason: AnyReason, answer: string): boolean {
 }
 
 function Cure({ text }: { text: string }) {
-  return /^trace [\w-]+/.test(text) ? <Command>{text}</Command> : <p className="soft wrap">{text}</p>;
+  return /^trace [\w-]+/.test(text) ? (
+    <Command>{text}</Command>
+  ) : (
+    <p className="soft wrap">{text}</p>
+  );
 }
 
 function upstream(why: Answer): { of: string; label: string }[] {
