@@ -11,6 +11,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     reportCompressedSize: false,
     chunkSizeWarningLimit: 1200,
+    rolldownOptions: { checks: { pluginTimings: false } },
   },
   worker: { format: "es" },
 });
