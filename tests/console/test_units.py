@@ -39,6 +39,4 @@ def test_a_page_begins_with_little_javascript() -> None:
 
 def test_the_lock_files_name_no_registry() -> None:
     for folder in (CONSOLE, ROOT / "tests" / "console"):
-        assert "http" not in re.sub(
-            r'"url": "[^"]*"', "", (folder / "package-lock.json").read_text()
-        )
+        assert '"resolved"' not in (folder / "package-lock.json").read_text()
