@@ -23,6 +23,7 @@ const look = EditorView.theme({
     {
       backgroundColor: "color-mix(in srgb, var(--accent) 26%, transparent)",
     },
+  ".cm-placeholder": { color: "var(--faint)" },
   ".cm-matchingBracket": {
     backgroundColor: "var(--accent-wash)",
     outline: "1px solid var(--line-strong)",

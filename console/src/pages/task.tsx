@@ -72,7 +72,7 @@ export function TaskPage() {
                         </div>
                       )}
                       <Attempt attempt={attempt} />
-                      <AttemptLog task={found.task_id} attempt={attempt} />
+                      <AttemptLog task={found} attempt={attempt} />
                     </div>
                   ) : (
                     <p className="faint">It has not been tried yet.</p>
@@ -222,21 +222,27 @@ function Attempt({ attempt }: { attempt: S<"AttemptStatus"> }) {
   );
 }
 
-function AttemptLog({ task, attempt }: { task: string; attempt: S<"AttemptStatus"> }) {
-  const log = useQuery({ ...ask.taskLog(task, attempt.attempt), enabled: attempt.has_log });
+function AttemptLog({ task, attempt }: { task: S<"TaskDetail">; attempt: S<"AttemptStatus"> }) {
+  const id = task.task_id;
+  const log = useQuery({ ...ask.taskLog(id, attempt.attempt), enabled: attempt.has_log });
   if (!attempt.has_log) {
     return (
-      <Empty title="No log" command="trace logs worker">
+      <Empty
+        title="No log"
+        command={
+          task.limits.runtime === "dispatcher" ? "trace logs dispatcher" : "trace logs worker"
+        }
+      >
         {attempt.ended_at
           ? "Its operator said nothing."
           : "A log can be read once the attempt has ended."}{" "}
-        The worker&apos;s own log has the rest.
+        The log of the process that ran it has the rest.
       </Empty>
     );
   }
   return (
     <Loaded query={log} lines={6}>
-      {(data) => <LogView lines={data.lines} name={`${task}-${attempt.attempt}`} />}
+      {(data) => <LogView lines={data.lines} name={`${id}-${attempt.attempt}`} />}
     </Loaded>
   );
 }
