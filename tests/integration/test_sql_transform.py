@@ -116,6 +116,27 @@ def test_an_input_without_rows_in_the_range_has_its_columns(tasks: FrameTasks) -
         run(tasks, [there, never], mode="map", sql=joined)
 
 
+FOLD = {
+    "mode": "fold",
+    "fold": {"by": ["token"], "values": {"total": "sum(value)", "n": "count()"}},
+    "sql": "select token, value from t",
+}
+
+
+def test_parts_of_a_fold_that_become_one_are_what_all_rows_give_at_once(tasks: FrameTasks) -> None:
+    def folded(start: int, end: int) -> Result:
+        source = given(0, start, end, [transfers(tasks, start, end)], names=["t"])
+        return run(tasks, [source], **FOLD)
+
+    parts = [folded(0, 9), folded(10, 19)]
+    files = [file for part in parts for file in tasks.files(part.outputs[0])]
+    one = run(tasks, [given(0, 0, 19, names=["t"])], [output(files=files)], **FOLD)
+    at_once = folded(0, 19)
+    assert sorted(rows(tasks, one), key=str) == sorted(rows(tasks, at_once), key=str)
+    columns = [tasks.manifest(each.outputs[0]).columns for each in (one, at_once)]
+    assert columns[0] == columns[1]
+
+
 HOURS = {"mode": "window", "window": {"every": "1m", "most_blocks": 10}}
 COUNTED = "select timestamp div 60 as minute, count(*) as n from t group by all"
 

@@ -93,11 +93,11 @@ class Frames:
         found = parquet_input.footers(files, store, origin)
         return parquet_input.rows(found, (), self._task.spark(), store, origin)
 
-    def partials(self, output: TaskOutput) -> DataFrame:
-        """Of a fold: what the output holds in the task's range, a row for each key and part."""
+    def merged(self, output: TaskOutput) -> DataFrame:
+        """Of a fold: what the output holds in the task's range, as partial results of one part."""
         origin = f"output {output.name}"
         found = self._footers(output.files, origin, _OWN)
-        return parquet_input.as_stored(found, (), self._task.spark(), self._task.store, origin)
+        return parquet_input.merged(found, self._task.spark(), self._task.store, origin)
 
     def extent(self, index: int) -> Extent:
         """Which blocks the table that input `index` is holds, in the task's snapshot."""

@@ -25,6 +25,7 @@ from trace_platform.domain.file_ranges import merge, touches
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.operators.io import partials
 from trace_platform.operators.io.parquet_columns import check_readable, columns_of, merge_of
+from trace_platform.wire.manifest import Merge
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -100,20 +101,31 @@ def rows(
 ) -> DataFrame:
     """The rows of the files, of which there is at least one; with ranges only those of these
     blocks, where rows have a block at all. Of a fold the results of all that is in the files."""
-    schema = merged_schema(found, origin)
-    frame = as_stored(found, ranges, spark, store, origin)
-    merges = {field.name: merge for field in schema if (merge := merge_of(field))}
+    frame = _as_stored(found, ranges, spark, store, origin)
+    merges = _merges(found, origin)
     return partials.results(frame, merges) if merges else frame
 
 
-def as_stored(
+def merged(
+    found: Sequence[Footer], spark: SparkSession, store: ObjectStore, origin: str
+) -> DataFrame:
+    """Of a fold the partial results of all that is in the files."""
+    return partials.combined(_as_stored(found, (), spark, store, origin), _merges(found, origin))
+
+
+def _merges(found: Sequence[Footer], origin: str) -> dict[str, Merge]:
+    schema = merged_schema(found, origin)
+    return {field.name: merge for field in schema if (merge := merge_of(field))}
+
+
+def _as_stored(
     found: Sequence[Footer],
     ranges: Sequence[BlockRange],
     spark: SparkSession,
     store: ObjectStore,
     origin: str,
 ) -> DataFrame:
-    """The same, of a fold its partial results."""
+    """As it is in the files: of a fold its partial results."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = merged_schema(found, origin)

@@ -102,15 +102,6 @@ def folded(frame: DataFrame, fold: Fold) -> DataFrame:
     return partials.from_rows(frame, fold.by, values)
 
 
-def merged(frame: DataFrame, fold: Fold) -> DataFrame:
-    """Partial results of several parts as those of one."""
-    from trace_platform.operators.io import partials
-    from trace_platform.operators.io.parquet_columns import MERGE
-
-    merges = {name: frame.schema[name].metadata[MERGE] for name in fold.values}
-    return partials.combined(frame, merges)
-
-
 def _value(frame: DataFrame, call: str) -> tuple[Merge, Column]:
     from pyspark.sql import functions as f
 

@@ -24,6 +24,8 @@ TRANSFORMS = frozenset({"sql_transform", "python_transform"})
 
 InputName = Annotated[str, StringConstraints(pattern=r"^input_[0-9]{1,3}$")]
 Duration = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,5}[smhd]$")]
+# So many buckets of time, as long as they may be, are made by one task.
+_TIMES = 4
 _UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -75,10 +77,12 @@ class Window(LookAround):
 
     @property
     def bucket_blocks(self) -> int:
-        """Of time: as large as what is read around it."""
-        size = self.every_blocks or self.most_blocks
-        assert size is not None, "one of them is there"
-        return size
+        """Of time several times as large as what is read around it: a new block touches one of
+        them, and rarely two."""
+        if self.every_blocks is not None:
+            return self.every_blocks
+        assert self.most_blocks is not None, "one of them is there"
+        return self.most_blocks * _TIMES
 
     @property
     def seconds(self) -> int | None:

@@ -15,7 +15,7 @@ from trace_platform.operators import frames, scope
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.operators.frames import Frames
 from trace_platform.operators.io.parquet_input import BLOCK, footers, rows, within
-from trace_platform.operators.transform.fold import Fold, folded, merged
+from trace_platform.operators.transform.fold import Fold, folded
 from trace_platform.operators.transform.mode import WHOLE, TransformConfig, Window
 from trace_platform.operators.transform.private_session import private_session
 from trace_platform.operators.transform.time_buckets import TimeBuckets
@@ -127,8 +127,7 @@ def _written(
 
 def _merged(data: Frames, output: TaskOutput, fold: Fold, blocks: BlockRange) -> OutputCommit:
     """What was committed in the task's range, as one partition. No input is read for it."""
-    rows = merged(data.partials(output), fold)
-    return data.write(output.output_index, rows, blocks, sort_by=fold.by)
+    return data.write(output.output_index, data.merged(output), blocks, sort_by=fold.by)
 
 
 def _keeps_order(task: TaskContext, frame: DataFrame) -> bool:
