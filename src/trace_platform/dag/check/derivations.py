@@ -85,22 +85,23 @@ def of_operator(
             if columns is not None:
                 made = {column.name: [column.name] for column in columns}
                 types = {column.name: column.type for column in columns}
-                yield output, _made(job, keys, number, made, types)
+                yield output, by_column(job, keys, number, made, types)
     elif judged.made_of is not None and judged.columns is not None and keys:
         # An operator of one's own may say more, or less, of the one than of the other.
         pairs = zip(judged.made_of, judged.columns, strict=False)
         for output, (made_of, columns_of) in enumerate(pairs):
             known = query_columns(columns_of) or ()
-            yield output, _made(job, keys, 0, made_of, {each.name: each.type for each in known})
+            yield output, by_column(job, keys, 0, made_of, {each.name: each.type for each in known})
 
 
-def _made(
+def by_column(
     job: Job,
     keys: Sequence[str],
     number: int,
     made_of: Mapping[str, Sequence[str]],
     types: Mapping[str, str],
 ) -> Derivation:
+    """Of an output whose columns are computed from one input, as `made_of` says of each."""
     columns = [
         DerivedColumn(
             name=name,

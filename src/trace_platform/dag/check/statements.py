@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from trace_platform.dag.check.derivations import by_input, folded, key_of, of_operator
+from trace_platform.dag.check.derivations import by_column, by_input, folded, key_of, of_operator
 from trace_platform.dag.check.names import Names
 from trace_platform.dag.check.operators import CheckedOperators
 from trace_platform.dag.check.updates import waking
@@ -49,6 +49,8 @@ class Known:
 
     datasets: Mapping[str, list[Column]] = field(default_factory=dict)
     outputs: Mapping[Output, list[Column]] = field(default_factory=dict)
+    # Of outputs that no file tells of, by column: those of input 0 that it is computed from.
+    made_of: Mapping[Output, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,14 @@ class _Check:
         read = [self._readable(edge.source).columns for edge in job.inputs]
         for output, found in of_operator(job, judged, self._keys(job), read):
             self.derivations[job.name, output] = found
+        for output in range(len(job.outputs)):
+            made_of = self._known.made_of.get((job.name, output))
+            if made_of is not None and job.inputs:
+                columns = self._known.outputs.get((job.name, output), [])
+                types = {column.name: column.type for column in columns}
+                self.derivations[job.name, output] = by_column(
+                    job, self._keys(job), 0, made_of, types
+                )
 
     def _keys(self, job: Job) -> list[str]:
         return [key_of(edge.source, self._names) for edge in job.inputs]

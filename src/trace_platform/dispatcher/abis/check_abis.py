@@ -4,6 +4,7 @@ these entries, and which columns they make."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from trace_platform.dag.check.check_dag import CheckedDag
@@ -24,6 +25,14 @@ _SHOWN = 20
 Named = tuple[Path, StoredNames]
 
 
+@dataclass(frozen=True, slots=True)
+class StoredOutput:
+    """What stored ABIs make of one output: its columns, and what of the input each is read from."""
+
+    columns: list[ManifestColumn]
+    made_of: dict[str, list[str]]
+
+
 async def refuse_unknown_abis(tx: Tx, org_id: UUID, checked: CheckedDag) -> None:
     """Raise InvalidDag, with the line, for a stored ABI, or an entry of one, that there is not."""
     errors: list[DagError] = []
@@ -38,11 +47,9 @@ async def refuse_unknown_abis(tx: Tx, org_id: UUID, checked: CheckedDag) -> None
         raise invalid_dag(checked.file, errors)
 
 
-async def stored_columns(
-    tx: Tx, org_id: UUID, dag: Dag
-) -> dict[tuple[str, int], list[ManifestColumn]]:
+async def stored_outputs(tx: Tx, org_id: UUID, dag: Dag) -> dict[tuple[str, int], StoredOutput]:
     """By job and output, of jobs that decode by stored ABIs."""
-    found: dict[tuple[str, int], list[ManifestColumn]] = {}
+    found: dict[tuple[str, int], StoredOutput] = {}
     for job in dag.jobs:
         named = stored_names(job.operator, job.config)
         if not named or job.operator is None:
@@ -50,8 +57,9 @@ async def stored_columns(
         given = [await whole_abi(tx, org_id, each) for each in named]
         config = load(job.operator).Config.model_validate(job.config)
         assert isinstance(config, DecodeConfig), "only these name stored ABIs"
-        for output, columns in enumerate(config.columns_by(given)):
-            found[job.name, output] = columns
+        made = zip(config.columns_by(given), config.made_of_by(given), strict=True)
+        for output, (columns, made_of) in enumerate(made):
+            found[job.name, output] = StoredOutput(columns, made_of)
     return found
 
 

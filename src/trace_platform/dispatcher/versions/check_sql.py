@@ -9,13 +9,14 @@ from trace_platform.dag.check.check_dag import CheckedDag
 from trace_platform.dag.check.statements import Known
 from trace_platform.dag.model.dag import Dag, DatasetRef
 from trace_platform.dag.model.fingerprint import fingerprints
-from trace_platform.dispatcher.abis.check_abis import stored_columns
+from trace_platform.dispatcher.abis.check_abis import stored_outputs
 from trace_platform.dispatcher.datasets.known_columns import said_columns
 from trace_platform.dispatcher.versions.read_dag import read_dag
 from trace_platform.domain.own_code import Code
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.operators.decode.stored_names import stored_names
 from trace_platform.sql.relations import Column
 from trace_platform.state import query_datasets
 from trace_platform.wire.manifest import ManifestColumn
@@ -27,14 +28,16 @@ async def check_sql(
 ) -> CheckedDag:
     """What `read_dag` has read from this file, once more with the columns that are there. Raise
     InvalidDag for what does not fit them."""
-    if not checked.has_sql:
-        return checked
     dag = checked.dag
+    by_stored = any(stored_names(job.operator, job.config) for job in dag.jobs)
+    if not checked.has_sql and not by_stored:
+        return checked
     async with state.transaction() as tx:
-        stored = await stored_columns(tx, org_id, dag)
+        stored = await stored_outputs(tx, org_id, dag)
         own = await _of_its_own(tx, org_id, dag)
-        own |= {output: _named(columns) for output, columns in stored.items()}
-        known = Known(await _of_others(tx, org_id, dag), own)
+        own |= {output: _named(each.columns) for output, each in stored.items()}
+        made_of = {output: each.made_of for output, each in stored.items()}
+        known = Known(await _of_others(tx, org_id, dag), own, made_of)
     return await read_dag(yaml, checked.file, runtimes, code, known)
 
 

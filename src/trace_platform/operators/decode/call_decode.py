@@ -88,10 +88,8 @@ class Config(FunctionsConfig):
         decoder = CallDecoder(self.chosen(), self.kept(), abis)
         return [manifest_columns(schema) for schema in decoder.schemas]
 
-    def made_of(self) -> list[dict[str, list[str]]] | None:
-        if self.stored:
-            return None
-        made_of = CallDecoder(self.chosen(), self.kept()).made_of
+    def made_of_by(self, abis: Sequence[TaskAbi]) -> list[dict[str, list[str]]]:
+        made_of = CallDecoder(self.chosen(), self.kept(), abis).made_of
         if self.calls == "transactions":
             return made_of
         return [

@@ -77,10 +77,12 @@ class CallDecoder:
 
     @property
     def made_of(self) -> list[dict[str, list[str]]]:
-        """By output and column: the columns of calls that it is read from. Without stored ABIs."""
-        found = [origins_of(case, self._kept, [INPUT] * len(case.laid)) for case in self._cases]
+        """By output and column: the columns of calls that it is read from."""
+        stored = [each.case for _, versions in self._stored.abis for each in versions]
+        held = ((case, [INPUT] * len(case.laid)) for case in (*self._cases, *stored))
         raw = {name: [name] for name in (*self._kept.names, INPUT)}
-        return [*found, {**raw, "function": [INPUT], "reason": [INPUT]}]
+        rest = {**raw, "function": [INPUT], "reason": [INPUT]}
+        return [*origins_of(held, len(self.outputs) - 1, self._kept), rest]
 
     def decode(self, batch: pa.RecordBatch) -> Decoded:
         found, undecoded = Decoded(), Undecoded(batch.num_rows)

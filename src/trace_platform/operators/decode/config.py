@@ -156,6 +156,13 @@ class DecodeConfig(OperatorConfig):
         """The columns of each output, with these stored ABIs."""
         raise NotImplementedError
 
+    def made_of_by(self, abis: Sequence[TaskAbi]) -> list[dict[str, list[str]]]:
+        """As `made_of`, with these stored ABIs."""
+        raise NotImplementedError
+
+    def made_of(self) -> list[dict[str, list[str]]] | None:
+        return None if self.stored else self.made_of_by(())
+
     @property
     def stored(self) -> bool:
         """Whether columns depend on what the instance keeps."""

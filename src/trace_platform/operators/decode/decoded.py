@@ -52,15 +52,19 @@ class Decoded:
     counts: Counts = field(default_factory=Counter)
 
 
-def origins_of(case: Case, kept: pa.Schema, held: Sequence[str]) -> dict[str, list[str]]:
-    """By column of the case's output: the column that came with the row, or the one that holds the
-    parameter, as `held` says of each."""
-    params = {
-        column.name: [of]
-        for laid, of in zip(case.laid, held, strict=True)
-        for column in laid.columns
-    }
-    return {**{name: [name] for name in kept.names}, **params, ABI.name: []}
+def origins_of(
+    held: Iterable[tuple[Case, Sequence[str]]], outputs: int, kept: pa.Schema
+) -> list[dict[str, list[str]]]:
+    """By output and column: the column that came with the row, or those that hold the parameter in
+    any version. `held` has them of each parameter of a case."""
+    found: list[dict[str, list[str]]] = [{n: [n] for n in kept.names} for _ in range(outputs)]
+    for case, columns in held:
+        for laid, of in zip(case.laid, columns, strict=True):
+            for column in laid.columns:
+                there = found[case.output].setdefault(column.name, [])
+                if of not in there:
+                    there.append(of)
+    return [{**each, ABI.name: []} for each in found]
 
 
 class BatchDecoder(Protocol):

@@ -35,8 +35,8 @@ class Config(EventsConfig):
     def columns_by(self, abis: Sequence[TaskAbi]) -> list[list[ManifestColumn]]:
         return [manifest_columns(schema) for schema in LogDecoder(self.chosen(), abis).schemas]
 
-    def made_of(self) -> list[dict[str, list[str]]] | None:
-        return None if self.stored else LogDecoder(self.chosen()).made_of
+    def made_of_by(self, abis: Sequence[TaskAbi]) -> list[dict[str, list[str]]]:
+        return LogDecoder(self.chosen(), abis).made_of
 
 
 class LogDecode:

@@ -91,14 +91,14 @@ class LogDecoder:
 
     @property
     def made_of(self) -> list[dict[str, list[str]]]:
-        """By output and column: the columns of logs that it is read from. Without stored ABIs."""
-        found = []
-        for event, case in zip(self._events, self._cases, strict=True):
-            topics = iter(TOPICS[not event.anonymous :])
-            held = [next(topics) if each.param.indexed else "data" for each in case.laid]
-            found.append(origins_of(case, KEPT, held))
+        """By output and column: the columns of logs that it is read from."""
+        stored = [each for _, versions in self._stored.abis for each in versions]
+        cases = [*zip(self._cases, self._events, strict=True)]
+        cases += [(e.case, e.entry) for e in stored if isinstance(e.entry, Event)]
+        held = ((case, _held(case, event)) for case, event in cases)
         raw = {name: [name] for name in (*KEPT.names, *RAW.names)}
-        return [*found, {**raw, "event": ["topic0"], "reason": list(RAW.names)}]
+        rest = {**raw, "event": ["topic0"], "reason": list(RAW.names)}
+        return [*origins_of(held, len(self.outputs) - 1, KEPT), rest]
 
     @property
     def topics(self) -> list[bytes]:
@@ -242,6 +242,12 @@ class EventsByPlace:
             _, event, case = self._found[each]
             assert isinstance(event, Event), "functions are not of logs"
             yield Routed(case, event, np.flatnonzero(number == each))
+
+
+def _held(case: Case, event: Event) -> list[str]:
+    """Of each parameter: the column of the log that it is in."""
+    topics = iter(TOPICS[not event.anonymous :])
+    return [next(topics) if laid.param.indexed else "data" for laid in case.laid]
 
 
 def _topic_count(batch: pa.RecordBatch) -> Indexes:

@@ -11,6 +11,7 @@ from tests.support.range_work import span, work
 from trace_platform.dispatcher.abis.add_abi import add_abi
 from trace_platform.dispatcher.abis.change_proxies import add_proxy, remove_proxy
 from trace_platform.dispatcher.abis.remove_abi import remove_abi
+from trace_platform.dispatcher.datasets.trace_lineage import trace_lineage
 from trace_platform.dispatcher.redo.list_invalidations import list_invalidations
 from trace_platform.dispatcher.redo.route_invalidations import route_invalidations
 from trace_platform.dispatcher.tasks.claim_task import claim_tasks
@@ -276,3 +277,9 @@ jobs:
     with pytest.raises(InvalidDag, match="fee_string"):
         await plane.deploy(reads.replace("COLUMN", "fee_string"))
     await plane.deploy(reads.replace("COLUMN", "assets_string"))
+    given = plane.dispatcher
+    found = await trace_lineage(given.state, given.org_id, "flow.sums.sent", None, "up", 9)
+    assert [f"{each.source} > {each.target}" for each in found.edges] == [
+        "flow.decode.0.assets_string > flow.sums.0.sent",
+        "flow.ingest.2.data > flow.decode.0.assets_string",
+    ]
