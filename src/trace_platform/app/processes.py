@@ -82,19 +82,21 @@ def _dispatcher(home: Home, settings: Settings, instance: Instance) -> None:
             tuning=Tuning(**settings.dispatcher.model_dump()),
             on_ready=_ready(home, "dispatcher"),
             beside_dags=settings.operators.beside_dags,
-            runs=_pending_runs(settings),
+            runs=_pending_runs(home, settings),
         )
     )
 
 
-def _pending_runs(settings: Settings) -> PendingRuns | None:
+def _pending_runs(home: Home, settings: Settings) -> PendingRuns | None:
     from trace_platform.dispatcher.openlineage.pending_runs import PendingRuns
     from trace_platform.drivers.event_sink import open_sink
 
     lineage = settings.lineage
     if lineage.openlineage is None:
         return None
-    return PendingRuns(open_sink(lineage.openlineage), lineage.namespace)
+    named, secret = NamedSecrets(home), lineage.secret
+    sink = open_sink(lineage.openlineage, lambda: named.get(secret) if secret else None)
+    return PendingRuns(sink, lineage.namespace)
 
 
 def _query(home: Home, settings: Settings, instance: Instance) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -65,8 +65,9 @@ class FileSink:
 class HttpSink:
     """One request for each event: any 2xx accepts it."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, token: Callable[[], str | None] = lambda: None) -> None:
+        """`token` is looked up for each request: it may be rotated."""
+        self._url, self._token = url, token
         self._http = httpx.AsyncClient(
             follow_redirects=False,
             timeout=_TIMEOUT_S,
@@ -78,7 +79,9 @@ class HttpSink:
         for n, event in enumerate(events):
             try:
                 async with asyncio.timeout(_TIMEOUT_S):
-                    answer = await self._http.post(self._url, content=event, headers=_JSON)
+                    answer = await self._http.post(
+                        self._url, content=event, headers=self._headers()
+                    )
             except (TimeoutError, httpx.HTTPError) as error:
                 # By its type alone: its text may quote the address.
                 said = f"who collects lineage cannot be reached: {type(error).__name__}"
@@ -92,6 +95,10 @@ class HttpSink:
     async def close(self) -> None:
         await self._http.aclose()
 
+    def _headers(self) -> dict[str, str]:
+        token = self._token()
+        return _JSON if token is None else {**_JSON, "Authorization": f"Bearer {token}"}
+
 
 def _sent(count: int, said: str) -> int:
     if count == 0:
@@ -99,6 +106,7 @@ def _sent(count: int, said: str) -> int:
     return count
 
 
-def open_sink(target: str) -> EventSink:
+def open_sink(target: str, token: Callable[[], str | None]) -> EventSink:
+    """`token` opens the URL, if that needs one."""
     parts = urlsplit(check_target(target))
-    return FileSink(parts.path) if parts.scheme == "file" else HttpSink(target)
+    return FileSink(parts.path) if parts.scheme == "file" else HttpSink(target, token)

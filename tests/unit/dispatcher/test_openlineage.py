@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import httpx
 import msgspec
 import pytest
 from openlineage.client.event_v2 import InputDataset, OutputDataset, RunEvent, RunState
@@ -165,6 +166,26 @@ def test_nobody_at_a_url_takes_nothing() -> None:
             await sink.close()
 
     asyncio.run(send())
+
+
+def test_a_url_gets_each_event_with_the_token_until_it_fails() -> None:
+    asked: list[tuple[bytes, str | None]] = []
+    answers = iter([201, 400, 503])
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.content, request.headers.get("Authorization")))
+        return httpx.Response(next(answers))
+
+    async def send() -> tuple[int, int]:
+        sink = HttpSink("http://collector/lineage", lambda: "key")
+        await sink.close()
+        sink._http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+        taken = await sink.send([b"1", b"2", b"3", b"4"])
+        await sink.close()
+        return taken, sink.refused
+
+    assert asyncio.run(send()) == (2, 1)
+    assert asked == [(body, "Bearer key") for body in (b"1", b"2", b"3")]
 
 
 def test_a_target_is_a_file_or_a_url() -> None:

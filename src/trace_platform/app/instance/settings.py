@@ -141,6 +141,8 @@ class DispatcherSettings(_Section):
 class LineageSettings(_Section):
     # Where runs are told as OpenLineage events: "file:/PATH", or a URL. None: nowhere.
     openlineage: Annotated[str, _checked_by(check_target)] | None = Field(default=None, repr=False)
+    # The secret whose value opens that URL, sent as a bearer token.
+    secret: Name | None = None
     # Of jobs and datasets in these events: one for each instance that tells the same collector.
     namespace: str = Field(default="trace", min_length=1, max_length=256)
 
