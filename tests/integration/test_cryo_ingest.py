@@ -295,6 +295,8 @@ def test_a_cancelled_attempt_stops_and_seals_nothing(ingest: Ingest) -> None:
         assert "_SUCCESS" not in _files(task, index)
 
 
+# To start another takes as long as most files; what notices it: test_spark_runtime.
+@pytest.mark.long
 def test_a_jvm_killed_in_the_middle_fails_the_attempt_and_the_next_one_works(
     ingest: Ingest,
 ) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tests.acceptance.test_cli_engine import command
 from tests.conftest import PostgresServer
 from tests.support.own_port import own_port
 from tests.support.tcp_forwarder import TcpForwarder
@@ -47,17 +48,17 @@ class Own:
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def serve(self, name: str, **env: str) -> subprocess.Popen[bytes]:
-        command = [*TRACE, "serve", name, "--home", str(self.home.root)]
+        serve = [*TRACE, "serve", name, "--home", str(self.home.root)]
         with (self.home.root.parent / f"{name}.out").open("wb") as said:
             process = subprocess.Popen(
-                command, stdout=said, stderr=subprocess.STDOUT, env={**os.environ, **env}
+                serve, stdout=said, stderr=subprocess.STDOUT, env={**os.environ, **env}
             )
         self.running.append(process)
         return process
 
     def trace(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [*TRACE, *arguments, "--home", str(self.home.root)]
-        return subprocess.run(command, capture_output=True, text=True)
+        said = command(*arguments, "--home", str(self.home.root))
+        return subprocess.CompletedProcess(arguments, said.code, said.out, said.err)
 
     def status(self) -> dict[str, Any]:
         done = self.trace("status", "--json")
@@ -163,8 +164,8 @@ def test_a_pool_that_is_not_there_is_warned_of_with_its_line(
     own.serve("dispatcher")
     own.serve("rpc", TRACE_RPC_MAINNET=f"http://127.0.0.1:{own_port(tmp_path / 'nobody')}")
     eventually(lambda: own.states() == {"dispatcher": "ready", "rpc": "ready"}, "both")
-    for command in ("plan", "deploy"):
-        done = own.trace(command, str(file))
+    for verb in ("plan", "deploy"):
+        done = own.trace(verb, str(file))
         assert done.returncode == 0, done.stderr
         assert f"{file}:9:28: warning: jobs[0].config.rpc_pool: no pool" in done.stderr
         assert "did you mean mainnet?" in done.stderr

@@ -27,7 +27,7 @@ from trace_platform.sql import gate
 
 SECRET = "canary-7f3a"
 GRANTED = {"blocks"}
-LIMITS = Limits(timeout_s=2, memory_mb=128, spill_mb=1, threads=1)
+LIMITS = Limits(timeout_s=1, memory_mb=128, spill_mb=1, threads=1)
 
 REFUSED = [
     pytest.param(attack, id=f"{kind} {number}")

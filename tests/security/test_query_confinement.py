@@ -244,7 +244,7 @@ CHANGING = [
 
 
 # Nothing stops DuckDB's sleep but a signal, and among so many attacks it is not waited for.
-_DEAF_S = 6.0
+_DEAF_S = 3.0
 
 
 class Engine:

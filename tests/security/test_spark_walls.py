@@ -3,7 +3,6 @@ or the process list; and what they would get with Spark's own memory in hand is 
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import shutil
@@ -30,7 +29,7 @@ from tests.support.operator_task import operator_task
 from tests.support.scripted_rpc import scripted_rpc
 from tests.support.served_egress import WORKER_TOKEN, pool, served_egress
 from tests.support.shared_data import shared_data
-from tests.support.short_lived_spark import SHORT_LIVED
+from tests.support.short_lived import SHORT_LIVED
 from tests.support.spark_cluster import SparkCluster, spark_cluster
 from tests.support.spark_stranger import (
     GIVEN,
@@ -234,35 +233,33 @@ def test_a_scratch_folder_that_others_could_enter_is_closed(tmp_path: Path) -> N
     assert oct(_mode(scratch)) == "0o700"
 
 
-def test_sockets_in_a_deep_home_have_a_private_folder_that_nobody_can_guess(used: Used) -> None:
-    names = set()
-    for _ in range(2):
-        conf = used.runtime.session().sparkContext.getConf()
-        folder = Path(str(conf.get("spark.python.unix.domain.socket.dir")))
-        assert folder.parent == Path(tempfile.gettempdir())
-        assert oct(_mode(folder)) == "0o700"
-        names.add(folder)
-        used.runtime.stop()
-        assert not folder.exists()
-    assert len(names) == 2
+def test_sockets_in_a_deep_home_have_a_private_folder_that_nobody_can_guess(
+    used: Used, place: Path
+) -> None:
+    conf = used.runtime.session().sparkContext.getConf()
+    folder = Path(str(conf.get("spark.python.unix.domain.socket.dir")))
+    assert folder.parent == Path(tempfile.gettempdir())
+    assert oct(_mode(folder)) == "0o700"
+    assert (place / "spark" / "sockets").readlink() == folder
+    used.runtime.stop()
+    assert not folder.exists()
 
 
+# A session makes its folder like this, as the test above shows.
 _DIES = """
-import json, os, signal, sys
-from trace_platform.operators.spark.session import SparkRuntime
-runtime = SparkRuntime(sys.argv[1], master="local[1]", conf=json.loads(sys.argv[2]))
-print(runtime.session().conf.get("spark.python.unix.domain.socket.dir"), flush=True)
+import os, signal, sys
+from pathlib import Path
+from trace_platform.operators.spark.private_folder import make_socket_folder
+print(make_socket_folder(Path(sys.argv[1])), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 def test_the_sockets_of_a_killed_process_go_with_the_next_start(place: Path) -> None:
     scratch = place / "killed"
+    scratch.mkdir()
     died = subprocess.run(
-        [sys.executable, "-c", _DIES, str(scratch), json.dumps(SHORT_LIVED)],
-        capture_output=True,
-        text=True,
-        timeout=300,
+        [sys.executable, "-c", _DIES, str(scratch)], capture_output=True, text=True, timeout=300
     )
     assert died.returncode == -signal.SIGKILL, died.stderr
     left = Path(died.stdout.strip())

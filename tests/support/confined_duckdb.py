@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 from trace_platform.confinement import confine
 
-_TIMEOUT_S = 2.0
+_TIMEOUT_S = 1.0
 
 
 def main() -> None:
