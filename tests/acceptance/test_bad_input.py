@@ -14,10 +14,12 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.acceptance.test_cli_engine import command
 from tests.support.scripted_rpc import scripted_rpc
 from tests.support.stack import Stack, trace, wait_for
 from trace_devchain import DevChain, rpc
 from trace_platform.app.api_client import control_client
+from trace_platform.cli import EXIT_UNEXPECTED
 from trace_platform.wire.control import TaskStatus
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -130,9 +132,7 @@ def test_a_good_node_still_works_beside_the_bad_ones(stack: Stack) -> None:
 
 def good_node(stack: Stack) -> dict[str, Any]:
     """As `trace rpc status` shows it."""
-    command = [sys.executable, "-m", "trace_platform.cli", "rpc", "status"]
-    command += ["--json", "--home", str(stack.home.root)]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    told = command("rpc", "status", "--json", "--home", str(stack.home.root)).out
     assert KEY not in told
     pools = json.loads(told)["pools"] if told else []
     return next((pool["providers"][0] for pool in pools if pool["name"] == "good"), {})
@@ -187,9 +187,16 @@ def test_the_command_says_what_is_wrong_and_never_shows_a_traceback(
         (("sources", "trigger", "nope", "x", "--from", "0", "--to", "1", *home), "no DAG 'nope'"),
         (("sources", "trigger", "good", "x", "--from", "0", "--to", "1", *home), "no job 'good.x'"),
         (("sources", "trigger", "good", "request", "--from", "9", "--to", "1", *home), "9-1"),
-        (("up", *home), "already running"),
         (("status", "--home", str(tmp_path / "empty")), "nothing runs"),
         (("query", "select 1", "--home", str(tmp_path / "empty")), "no running instance"),
+    ):
+        said = command(*arguments)
+        assert said.code not in (0, EXIT_UNEXPECTED), arguments
+        assert words in said.out + said.err, (arguments, said)
+        assert "Traceback" not in said.out + said.err, (arguments, said)
+    # These make processes, folders and signal handlers their own: in a process of its own.
+    for arguments, words in (
+        (("up", *home), "already running"),
         (("serve", "nonsense", *home), "no process 'nonsense'"),
         (("demo", "--rpc-url", "http://127.0.0.1:9", "--home", str(tmp_path / "d")), "127.0.0.1:9"),
         (("demo", "--rpc-url", "nonsense", "--home", str(tmp_path / "d")), "URL"),

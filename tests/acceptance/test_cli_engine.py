@@ -70,11 +70,16 @@ class Said:
 
 
 def trace(stack: Stack, *arguments: str) -> Said:
+    said = command(*arguments, "--home", str(stack.home.root))
+    assert said.code != EXIT_UNEXPECTED, said.err
+    return said
+
+
+def command(*arguments: str) -> Said:
     """In this process: a user's call differs by the start of Python alone."""
     out, err = io.StringIO(), io.StringIO()
-    command = ["trace", *arguments, "--home", str(stack.home.root)]
     with (
-        mock.patch.object(sys, "argv", command),
+        mock.patch.object(sys, "argv", ["trace", *arguments]),
         redirect_stdout(out),
         redirect_stderr(err),
     ):
@@ -83,7 +88,6 @@ def trace(stack: Stack, *arguments: str) -> Said:
             code = 0
         except SystemExit as ended:
             code = int(ended.code or 0)
-    assert code != EXIT_UNEXPECTED, err.getvalue()
     return Said(code, out.getvalue(), err.getvalue())
 
 

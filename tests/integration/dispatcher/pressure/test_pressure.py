@@ -682,7 +682,9 @@ async def test_ticks_at_once_do_what_one_would(pipeline: Pipeline) -> None:
 # Nothing is lost
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 8))]
+)
 async def test_whatever_happens_every_event_is_done_once(pipeline: Pipeline, seed: int) -> None:
     """Sources, workers that follow wake-ups, failures, ticks in any order; then all drains."""
     await Storm(pipeline, random.Random(seed)).rage()

@@ -37,8 +37,9 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop.close()
 
 
+@pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.long)])
 def test_the_database_equals_the_model(
-    state_dsns: Any, tmp_path: Path, loop: asyncio.AbstractEventLoop
+    state_dsns: Any, tmp_path: Path, loop: asyncio.AbstractEventLoop, examples: int
 ) -> None:
     plane = loop.run_until_complete(ControlPlane.open(state_dsns, tmp_path))
     ranges = iter(range(10**6))
@@ -162,7 +163,7 @@ def test_the_database_equals_the_model(
         run_state_machine_as_test(
             Machine,
             settings=settings(
-                max_examples=40,
+                max_examples=examples,
                 stateful_step_count=25,
                 deadline=None,
                 derandomize=True,
