@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from tests.support.documents import DOCUMENTS, ROOT, Document
 from tests.support.documents_newcomer import Newcomer
 from tests.support.own_port import own_port
-from tests.support.short_lived_spark import settle_for_short
+from tests.support.short_lived import settle_for_short
 from trace_platform.app.instance.home import Home
 from trace_platform.cli import app
 

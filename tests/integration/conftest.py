@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.operator_task import operator_task
-from tests.support.short_lived_spark import SHORT_LIVED
+from tests.support.short_lived import SHORT_LIVED
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.operators.contract import Result, TaskContext
 from trace_platform.operators.ingest.cryo_ingest import Config, CryoIngest

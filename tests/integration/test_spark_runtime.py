@@ -16,7 +16,7 @@ import pytest
 
 from tests.integration.conftest import settled_progress
 from tests.support.scripted_rpc import HANG, ScriptedRpc, scripted_rpc
-from tests.support.short_lived_spark import SHORT_LIVED
+from tests.support.short_lived import SHORT_LIVED
 from trace_platform.domain.errors import (
     InvalidQuery,
     TaskCanceled,

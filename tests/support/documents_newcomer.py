@@ -21,7 +21,7 @@ from tests.support.documents_shell import Ran, Shell
 from tests.support.documents_shown import begins, fits
 from tests.support.documents_standins import Standins
 from tests.support.documents_steps import SHELL, Command, commands
-from tests.support.short_lived_spark import settle_for_short
+from tests.support.short_lived import settle_for_short
 from tests.support.stack import wait_for
 from trace_platform.app.api_client import dataset_client
 from trace_platform.app.instance.home import Home

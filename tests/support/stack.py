@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from tests.support.short_lived_spark import settle_for_short
+from tests.support.short_lived import settle_for_short
 from trace_platform.app.api_client import control_client
 from trace_platform.app.api_client.query_client import run_query
 from trace_platform.app.instance.home import Home
