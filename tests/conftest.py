@@ -52,9 +52,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     to start while the other has nothing left."""
     weights: dict[Path, int] = {}
     for item in items:
-        slow = 2 if item.get_closest_marker("stack") else bool(item.get_closest_marker("spark"))
-        weights[item.path] = max(weights.get(item.path, 0), int(slow))
+        weights[item.path] = max(weights.get(item.path, 0), _weight(item))
     items.sort(key=lambda item: -weights[item.path])
+
+
+def _weight(item: pytest.Item) -> int:
+    if item.get_closest_marker("stack"):
+        return 3
+    if item.get_closest_marker("spark"):
+        return 2
+    # Processes that are started, killed and waited for.
+    return 1 if item.path.parent.name in ("fault", "security", "integration") else 0
 
 
 @pytest.fixture(scope="session")
@@ -137,7 +145,13 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
     home = Home(tmp_path_factory.mktemp("postgres-home"))
     instance = open_instance(home, settings)
     # As above: no waiting for the disk.
-    fast = {"fsync": "off", "shared_buffers": "64MB"}
+    fast = {
+        "fsync": "off",
+        "full_page_writes": "off",
+        "wal_compression": "off",
+        "shared_buffers": "64MB",
+        "autovacuum_naptime": "60s",
+    }
     password = databases.admin_password(home)
     server = EmbeddedPostgres(home.postgres, instance.port("postgres"), password, fast)
     server.initialise()

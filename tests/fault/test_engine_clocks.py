@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(300)
 
 HOUR_S = 3_600.0
 SLOTS = 4
-LEASE_S = 10
+LEASE_S = 6
 
 
 def test_a_worker_whose_clock_is_an_hour_wrong_keeps_its_leases(

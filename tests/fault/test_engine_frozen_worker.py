@@ -31,7 +31,7 @@ COMPLETIONS = "/internal/task-completions"
 HEARTBEATS = "/internal/task-heartbeats"
 
 
-@pytest.mark.parametrize("rounds", [10, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [4, pytest.param(200, marks=pytest.mark.long)])
 def test_a_worker_thawed_after_its_lease_changes_nothing(
     state_dsns: Any, tmp_path: Path, rounds: int
 ) -> None:

@@ -31,7 +31,6 @@ pytestmark = pytest.mark.timeout(300)
 
 SEED = 50
 WRITERS = 50
-ROWS = 10_000
 AT_ONCE = 10
 _INPUTS = ", ".join(f"{{ from: {{ job: source, output: {n} }} }}" for n in range(WRITERS + 1))
 DAG = f"""name: flood
@@ -45,25 +44,26 @@ jobs:
 """
 
 
+@pytest.mark.parametrize("rows", [2_000, pytest.param(10_000, marks=pytest.mark.long)])
 def test_rows_that_are_committed_out_of_order_are_all_published(
-    state_dsns: Any, tmp_path: Path
+    state_dsns: Any, tmp_path: Path, rows: int
 ) -> None:
     with engine(tmp_path, state_dsns) as stack:
         first, second = stack.dispatcher(), stack.dispatcher()
         stack.await_ready()
         stack.deploy(first.port, DAG)
         began = time.monotonic()
-        late = asyncio.run(write_all(stack, state_dsns.dispatcher))
+        late = asyncio.run(write_all(stack, state_dsns.dispatcher, rows))
         wait_for("an empty outbox", lambda: stack.value("SELECT count(*) FROM outbox") == 0)
         took_s = time.monotonic() - began
-        print(f"{ROWS} rows in {took_s:.1f} s, {late} of them committed after a younger one")
+        print(f"{rows} rows in {took_s:.1f} s, {late} of them committed after a younger one")
 
-        assert late > ROWS / 2, "the writers were too orderly to prove anything"
-        assert_one_task_per_event(stack)
+        assert late > rows / 2, "the writers were too orderly to prove anything"
+        assert_one_task_per_event(stack, rows)
         assert first.says("loop_failed") == second.says("loop_failed") == []
 
 
-def assert_one_task_per_event(stack: Engine) -> None:
+def assert_one_task_per_event(stack: Engine, rows: int) -> None:
     (counts,) = stack.sql(
         "SELECT count(*) AS events, count(routed_at) AS routed,"
         " (SELECT count(*) FROM tasks) AS tasks,"
@@ -72,10 +72,10 @@ def assert_one_task_per_event(stack: Engine) -> None:
         " (SELECT count(DISTINCT body->>'task_id') FROM queue.messages) AS announced"
         " FROM events"
     )
-    assert counts == dict.fromkeys(("events", "routed", "tasks", "pairs", "announced"), ROWS)
+    assert counts == dict.fromkeys(("events", "routed", "tasks", "pairs", "announced"), rows)
 
 
-async def write_all(stack: Engine, dsn: str) -> int:
+async def write_all(stack: Engine, dsn: str, number: int) -> int:
     """How many of the rows were committed after one that was written later.
 
     The writers act at random, some at once: one whose transaction is open commits it, one that has
@@ -86,7 +86,7 @@ async def write_all(stack: Engine, dsn: str) -> int:
     committed: list[int] = []
     async with connected(dsn, WRITERS + 1) as (oldest, *writers):
         open_rows: dict[int, int] = {}
-        left = iter(range(1, ROWS))
+        left = iter(range(1, number))
         await events.record(oldest, [replace(eldest, cursor=0)])
 
         async def act(writer: int) -> None:
@@ -97,11 +97,11 @@ async def write_all(stack: Engine, dsn: str) -> int:
                 open_rows[writer] = cursor
                 await events.record(writers[writer], [replace(rows[writer], cursor=cursor)])
 
-        while len(committed) < ROWS - 1:
+        while len(committed) < number - 1:
             await asyncio.gather(*map(act, chance.sample(range(WRITERS), AT_ONCE)))
         routed = "SELECT count(*) FROM events WHERE routed_at IS NOT NULL"
         await asyncio.to_thread(
-            wait_for, "the others to be routed", lambda: stack.value(routed) == ROWS - 1
+            wait_for, "the others to be routed", lambda: stack.value(routed) == number - 1
         )
         await oldest.commit()
         committed.append(0)

@@ -14,7 +14,7 @@ from tests.support.engine_stack import dag, engine, job
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.mark.parametrize("tasks", [2_000, pytest.param(20_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("tasks", [1_000, pytest.param(20_000, marks=pytest.mark.long)])
 def test_two_dispatchers_start_each_attempt_once(
     state_dsns: Any, tmp_path: Path, tasks: int
 ) -> None:
