@@ -113,7 +113,7 @@ def test_the_client_and_the_command_query_an_instance(python: Path, tmp_path: Pa
         "with Client(sys.argv[1], sys.argv[2], ca=sys.argv[3]) as client:\n"
         "    print(client.query('select max(block_number) as n from blocks').rows())"
     )
-    with query_service(tmp_path / "home") as service:
+    with query_service(tmp_path / "home", "[query]\nconcurrency = 1\n") as service:
         token = service.home.secret("user_token")
         service.publish("blocks", [file], row_count=3)
         asked = _run(python, "-c", code, service.url, token, service.home.tls / "ca.pem")

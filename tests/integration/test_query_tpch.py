@@ -53,7 +53,7 @@ def plain(tables: dict[str, list[Path]]) -> Iterator[duckdb.DuckDBPyConnection]:
 def client(
     tables: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[httpx.Client]:
-    with query_service(tmp_path_factory.mktemp("home")) as service:
+    with query_service(tmp_path_factory.mktemp("home"), "[query]\nconcurrency = 1\n") as service:
         for table, files in tables.items():
             service.publish(table, files)
         with service.client() as client:

@@ -109,7 +109,9 @@ def services(
         engine = Engine(folder / "engine", module_state_dsns)
         running.callback(engine.close)
         dispatcher = engine.dispatcher()
-        config = '[query]\nmemory_mb = 256\n[rpc_pools]\nmain = "http://127.0.0.1:9"\n'
+        config = (
+            '[query]\nconcurrency = 1\nmemory_mb = 256\n[rpc_pools]\nmain = "http://127.0.0.1:9"\n'
+        )
         query = running.enter_context(query_service(folder / "query", config))
         home = query.home
         rpc_pid = running.enter_context(_rpc(home))
