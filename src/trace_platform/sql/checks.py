@@ -71,6 +71,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     # Of a program: of each step, in their order.
     steps: list[Answer] = []
 
+    @property
+    def named(self) -> list[Column] | None:
+        """The columns; without types where nobody knows the types of what is read."""
+        if self.columns is None and self.derivation is not None:
+            return [Column(each.name, each.type) for each in self.derivation.columns]
+        return self.columns
+
 
 encode = msgspec.json.Encoder().encode
 decode_question = msgspec.json.Decoder(Question).decode

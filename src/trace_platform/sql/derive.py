@@ -159,6 +159,9 @@ class _Walk:
         read = [self._source(source).kept for _, source in scope.selected_sources.values()]
         decided = [self._value(scope, part, named) for part in _deciding(query)]
         kinds = _kinds(query)
+        if query.args.get("group") is not None and query.args["group"].args.get("all"):
+            keys = [values for select, values in columns if not _adds_up(select)]
+            decided += [value for values in keys for value in values.values()]
         if len(read) == 1 and not chosen and not decided and not kinds:
             return Rows(read[0], named)
         return Rows(_together([*read, *decided, *chosen], " ".join(kinds)), named)

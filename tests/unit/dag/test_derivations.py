@@ -136,6 +136,21 @@ def test_an_export_is_made_of_what_its_statement_reads() -> None:
     }  # fmt: skip
 
 
+def test_an_export_of_what_nobody_knows_yet_is_followed_where_it_names_its_columns() -> None:
+    def export(statement: str) -> dict[str, Any]:
+        return {
+            "operator": "query_export",
+            "inputs": [{"from": {"dataset": "prices"}}],
+            "outputs": ["result"],
+            "config": {"sql": statement},
+        }
+
+    found = derivations(export=export("select token, max(usd) as most from prices group by 1"))
+    assert origins(found["export.0"]) == {"token": ["0.token"], "most": ["0.usd"]}
+    for statement in ("select * from prices", "select token, max(usd) from prices group by 1"):
+        assert derivations(export=export(statement)) == {}, statement
+
+
 def test_columns_that_the_instance_knows_make_a_star_known() -> None:
     job = sql("select * from prices", {"from": {"dataset": "prices"}})
     assert "pick.0" not in derivations(pick=job)

@@ -94,6 +94,11 @@ CORPUS: list[tuple[str, dict[str, str], str]] = [
         "logs.block_number logs.topics",
     ),
     (
+        "select address, count(*) as n from logs group by all",
+        {"address": "logs.address", "n": ""},
+        "logs.address",
+    ),
+    (
         "select row_number() over (partition by address order by block_number) as n from logs",
         {"n": "logs.address logs.block_number"},
         "",
@@ -252,6 +257,12 @@ EDITS: list[tuple[str, str, set[str], bool]] = [
         set(),
         True,
     ),
+    (
+        "select address as a, max(data) as d from logs group by all",
+        "select hex(address) as a, max(data) as d from logs group by all",
+        {"a"},
+        True,
+    ),
     ("select max(data) as d from logs", "select data as d from logs", {"d"}, True),
     ("select data from logs", "select distinct data from logs", set(), True),
     (
@@ -337,6 +348,22 @@ def test_a_step_that_is_not_understood_leaves_those_that_do_not_read_it() -> Non
     unclear = UNCLEAR[0]
     assert derived(unclear, "select x from s0") is None
     assert derived(unclear, "select address from logs") is not None
+
+
+def test_names_of_a_step_are_known_also_when_the_types_of_its_input_are_not() -> None:
+    found = derived("select x, hex(y) as y from strange where z = 1", "select * from s0 order by x")
+    assert found is not None
+    assert origins(found) == {"x": "strange.x", "y": "strange.y"}
+    assert [column.type for column in found.columns] == ["", ""]
+
+
+def test_a_type_that_nobody_knows_is_not_made_up_further_on() -> None:
+    found = derived(
+        "select sum_exact(block_number) as total from logs",
+        "select total, coalesce(total, X'00') as other, hex(total) as text from s0",
+    )
+    assert found is not None
+    assert [column.type for column in found.columns] == ["", "", "VARCHAR"]
 
 
 def test_types_stand_beside_the_origins() -> None:

@@ -153,7 +153,7 @@ class _Check:
                 said = f"no step makes the rows of output '{output}': give a step that name, or say"
                 yield SqlProblem(path, f"{said} outputs: {{ {output}: STEP }}")
             elif name in answers:
-                there, made = answers[name].columns, answers[name].derivation
+                there, made = answers[name].named, answers[name].derivation
                 if program.folded:
                     known = [column.name for column in there or ()]
                     yield from _fold_problems(program, path, known) if known else ()

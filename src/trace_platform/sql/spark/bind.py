@@ -27,8 +27,8 @@ _SHOWN = 12
 _ALIKE = 3
 _NOTHING = Readable()
 _MOST_ORIGINS = 20_000
-# As a name that has a schema, whatever it means.
-_ANY = "STRING"
+# Of a column whose type nobody can tell: what is computed from it has none either.
+_ANY = "UNKNOWN"
 
 
 def bind(program: Program, relations: Mapping[str, Readable]) -> Answer:
@@ -40,7 +40,7 @@ def bind(program: Program, relations: Mapping[str, Readable]) -> Answer:
         answer = _step(step.sql, program, known, made_of)
         answers.append(answer)
         # What reads a step that is wrong is not blamed for it.
-        known[step.name.lower()] = Readable(columns=answer.columns)
+        known[step.name.lower()] = Readable(columns=answer.named)
         made_of.pop(step.name.lower(), None)
         if answer.derivation is not None:
             made_of[step.name.lower()] = rows_of_step(answer.derivation)
