@@ -200,6 +200,40 @@ async def test_a_version_that_is_rolled_back_to_decodes_again_what_changed_meanw
     assert await run_all(plane) == []
 
 
+async def test_a_version_that_is_built_meanwhile_serves_nothing_that_the_old_abi_decoded(
+    plane: ControlPlane,
+) -> None:
+    await filled(plane, (0, 9), (10, 19))
+    await plane.deploy(EDITED)
+    await plane.settle()
+    first, *others = await take(plane)
+    await commit(plane, first)
+    second = await add(plane, V2, replace=True)
+    # Named by a version that is being built, it is in use as well.
+    assert second.version is not None
+    with pytest.raises(AbiInUse):
+        await remove_abi(
+            plane.dispatcher.state, plane.dispatcher.org_id, "vault",
+            RemoveAbi(version=second.version),
+        )  # fmt: skip
+    for claimed in others:
+        await commit(plane, claimed)
+    await run_all(plane)
+    await advance_deploys(plane.dispatcher.state)
+    assert [each for each in await run_all(plane) if each[0] == "decode"] == [
+        ("decode", 0, 9),
+        ("decode", 10, 19),
+    ]
+    before = {claimed.task.task_id for claimed in (first, *others)}
+    rows = plane.sql(
+        "SELECT p.task_id FROM partition_versions p JOIN datasets d"
+        " ON d.uuid = p.dataset_uuid AND d.current_version = p.dataset_version"
+        " WHERE d.job_name = 'decode' AND p.superseded_at IS NULL"
+    )
+    assert len(rows) == 4
+    assert not {row["task_id"] for row in rows} & before
+
+
 async def test_an_abi_that_a_job_decodes_by_is_removed_only_when_that_is_meant(
     plane: ControlPlane,
 ) -> None:
