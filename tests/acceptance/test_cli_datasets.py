@@ -92,6 +92,7 @@ def test_lineage_is_drawn_as_a_tree_a_diagram_and_json(stack: Stack) -> None:
     assert found["subject"] == "echoes"
     column = trace(stack, "datasets", "lineage", "echoes", "--column", "block").out
     assert "└─ requests.block" in column
+    assert trace(stack, "datasets", "lineage", "echoes.block").out == column
 
 
 def test_an_old_generation_is_purged_once_it_was_agreed_to(stack: Stack) -> None:
@@ -144,6 +145,7 @@ def test_what_nobody_committed_is_listed_and_then_deleted(stack: Stack) -> None:
         (("show", "echo"), "did you mean echoes?"),
         (("lineage", "work.ecko"), "did you mean work.echo?"),
         (("lineage", "echoes", "--column", "blok"), "did you mean block?"),
+        (("lineage", "echoes.blok"), "did you mean block?"),
         (("purge", "echoes", "--keep", "1", "--generation", "abcd"), "give one of"),
         (("verify", "echoes", "--at", "00000000"), "trace datasets versions --home {home} echoes"),
         (

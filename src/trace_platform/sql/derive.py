@@ -86,7 +86,8 @@ def derive(
         if scope is None:
             return None
         found = _Walk(relations, words, dialect).rows(scope)
-    except (Unclear, SqlglotError, RecursionError):
+    except (Unclear, SqlglotError, RecursionError, KeyError, ValueError, AttributeError):
+        # Lineage is told where it is known, and costs nobody a statement that would run.
         return None
     columns = [
         DerivedColumn(
@@ -244,7 +245,7 @@ class _Walk:
                 for alias, (_, source) in scope.selected_sources.items()
                 if alias == table or self._source(source).kept.meaning == rows.kept.meaning
             ]
-            if len(same) > 1:
+            if table in same and len(same) > 1:
                 return Value(value.origins, f"{value.meaning}@{same.index(table)}")
         return value
 

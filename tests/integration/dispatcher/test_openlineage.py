@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,8 +19,10 @@ from trace_platform.dispatcher.health.check_health import check_health
 from trace_platform.dispatcher.openlineage.describe_runs import KnownLineage, Place
 from trace_platform.dispatcher.openlineage.pending_runs import PendingRuns
 from trace_platform.dispatcher.openlineage.tell_runs import tell_runs
+from trace_platform.dispatcher.run_loops import Tuning, running_loops
 from trace_platform.domain.errors import Unavailable
 from trace_platform.drivers.event_sink import FileSink
+from trace_platform.drivers.http_invoker import HttpInvoker
 
 pytestmark = pytest.mark.anyio
 
@@ -132,3 +135,36 @@ async def test_what_nobody_takes_waits_and_holds_up_no_attempt(
     health = await check_health(given.state, given.data, given.runtimes, given.org_id, told.pending)
     (rule,) = (each for each in health.rules if each.code == "lineage_events")
     assert (rule.firing, rule.value) == (True, 2)
+
+
+class Heard:
+    """Says when it has heard of an end."""
+
+    refused = 0
+
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+        self.ended = asyncio.Event()
+
+    async def send(self, events: Sequence[bytes]) -> int:
+        self.kinds += [json.loads(each)["eventType"] for each in events]
+        if "COMPLETE" in self.kinds:
+            self.ended.set()
+        return len(events)
+
+    async def close(self) -> None: ...
+
+
+async def test_the_dispatcher_tells_by_itself(plane: ControlPlane, tmp_path: Path) -> None:
+    told, heard = Told(plane, tmp_path), Heard()
+    told.pending.sink = heard
+    await plane.deploy(MAKER)
+    await plane.trigger(0, 9, "maker")
+    await plane.settle()
+    (make,) = await take(plane)
+    await plane.complete(make, outputs=[stage_rows(plane.dispatcher.store, make, ROWS)])
+    invoker = HttpInvoker()
+    async with running_loops(plane.dispatcher, plane.queue, invoker, Tuning()):
+        await asyncio.wait_for(heard.ended.wait(), 60)
+    await invoker.close()
+    assert heard.kinds == ["START", "COMPLETE"]

@@ -124,6 +124,12 @@ CORPUS: list[tuple[str, dict[str, str], str]] = [
         {"data": "logs.data"},
         "labels.address logs.address",
     ),
+    (
+        "select a.data from logs a join logs b using (address)"
+        " left semi join logs c on a.data = c.topics[0]",
+        {"data": "logs.data"},
+        "logs.address logs.data logs.topics",
+    ),
     # Statements in statements
     (
         "with a as (select address as x from logs), b as (select x as y from a) select y from b",

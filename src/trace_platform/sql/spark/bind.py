@@ -26,7 +26,10 @@ from trace_platform.sql.spark.types import duckdb_type, spark_type
 _SHOWN = 12
 _ALIKE = 3
 _NOTHING = Readable()
+# Of lineage in an answer, and of SQL that it is looked for in: it must not cost a program the time
+# that it has to be checked.
 _MOST_ORIGINS = 20_000
+_MOST_CHARS = 150_000
 # Of a column whose type nobody can tell: what is computed from it has none either.
 _ANY = "UNKNOWN"
 
@@ -35,6 +38,8 @@ def bind(program: Program, relations: Mapping[str, Readable]) -> Answer:
     """Of each step what is wrong, at its place, and its columns where they can be told."""
     known = {name.lower(): readable for name, readable in relations.items()}
     made_of = {name: rows_of_input(each.source or name) for name, each in known.items()}
+    if sum(len(step.sql) for step in program.steps) > _MOST_CHARS:
+        made_of.clear()
     answers = []
     for step in program.steps:
         answer = _step(step.sql, program, known, made_of)
