@@ -10,6 +10,14 @@ import yaml
 Fields = dict[str, Any]
 
 
+# Of a job whose rows are looked at.
+_DECODES: Fields = {
+    "operator": "log_decode",
+    "config": {"abis": ["erc20.Transfer"]},
+    "outputs": ["transfers", "undecoded"],
+}
+
+
 def is_dag(text: str) -> bool:
     """A whole DAG or a part of one; not a file of another program."""
     read = yaml.safe_load(text)
@@ -39,6 +47,8 @@ def own_runtimes(text: str) -> set[str]:
 
 
 def _framed(fragment: Any) -> Fields:
+    if isinstance(fragment, list) and all("kind" in each for each in fragment):
+        return {"name": "page", "jobs": [{"name": "checked", **_DECODES, "checks": fragment}]}
     if isinstance(fragment, list):
         return {"name": "page", "jobs": fragment}
     if "inputs" in fragment:
