@@ -26,6 +26,13 @@ import {
 } from "./band";
 import "./band.css";
 
+export interface Table {
+  first: number;
+  last: number;
+  rows: number;
+  at: string;
+}
+
 const HEIGHT = 46;
 const MEASURES: Measure[] = ["state", "rows", "bytes", "age"];
 
@@ -33,10 +40,16 @@ const MEASURES: Measure[] = ["state", "rows", "bytes", "age"];
 export function PartitionMap({
   dataset,
   at,
+  table,
+  none,
   actions,
 }: {
   dataset: string;
   at: string | null;
+  /** Up to which block a table of Postgres goes on behind the files, and since when. */
+  table: Table | null;
+  /** What is said when there is no partition. */
+  none: string;
   actions: (range: Range, cells: Cell[]) => ReactNode;
 }) {
   const parts = useQuery(ask.allPartitions(dataset, at));
@@ -44,13 +57,11 @@ export function PartitionMap({
   return (
     <Loaded query={parts} lines={3}>
       {(data) =>
-        data.length === 0 ? (
-          <Empty title="Nothing is committed yet">
-            Partitions appear here as tasks commit them. Why this dataset has none is under Why.
-          </Empty>
+        withTable(data, table).length === 0 ? (
+          <Empty title="No partitions">{none}</Empty>
         ) : (
           <Band
-            parts={data}
+            parts={withTable(data, table)}
             open={(open.data?.invalidations ?? []).map((each) => ({
               start: each.start,
               end: each.end,
@@ -62,6 +73,27 @@ export function PartitionMap({
       }
     </Loaded>
   );
+}
+
+/** Rows of a table are not partitioned: behind the files they are one part. */
+function withTable(parts: Part[], table: Table | null): Part[] {
+  if (table === null) return parts;
+  const files = parts.reduce((last, part) => Math.max(last, part.end ?? -1), table.first - 1);
+  if (table.last <= files) return parts;
+  return [
+    ...parts,
+    {
+      partition_key: "in Postgres",
+      start: files + 1,
+      end: table.last,
+      rows: Math.max(0, table.rows - parts.reduce((sum, part) => sum + part.rows, 0)),
+      bytes: 0,
+      files: 0,
+      committed_at: table.at,
+      task_id: null,
+      attempt: null,
+    },
+  ];
 }
 
 function Band({

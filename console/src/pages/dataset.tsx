@@ -6,7 +6,7 @@ import { InvalidateDialog } from "../actions/invalidate_dialog";
 import * as ask from "../api/queries";
 import type { S } from "../api/types";
 import type { Cell, Range } from "../band/band";
-import { PartitionMap } from "../band/partition_map";
+import { PartitionMap, type Table } from "../band/partition_map";
 import { Grid } from "../query/grid";
 import { run } from "../query/result";
 import { Page } from "../shell/page";
@@ -90,6 +90,8 @@ export function DatasetPage() {
               <PartitionMap
                 dataset={name}
                 at={at ?? null}
+                table={at === undefined ? tableOf(data) : null}
+                none={noneOf(data)}
                 actions={(range, cells) => (
                   <>
                     <Button onClick={() => setActing({ what: "backfill", range, cells })}>
@@ -159,6 +161,20 @@ export function DatasetPage() {
       </Loaded>
     </Page>
   );
+}
+
+function tableOf(data: S<"DatasetDetail">): Table | null {
+  const { first_block: first, cursor: last, newest_at: newest } = data;
+  if (data.table === null || first === null || last === null || newest === null) return null;
+  return { first, last, rows: data.rows, at: newest };
+}
+
+function noneOf(data: S<"DatasetDetail">): string {
+  if (data.table !== null) return "Its rows are in a table of Postgres, which holds none yet.";
+  if (data.newest_at !== null) {
+    return "It tells its readers of ranges and holds no rows of its own; Events lists them.";
+  }
+  return "They appear here as tasks commit them. Why there is none yet is under Why.";
 }
 
 function Head({ data }: { data: S<"DatasetDetail"> }) {
