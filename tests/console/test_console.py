@@ -438,6 +438,6 @@ def _state(instance: Stack, sql: str) -> list[Any]:
     """Rows of the state database, as its owner sees them."""
     settings = load_settings(instance.home)
     opened = open_instance(instance.home, settings)
-    dsn = databases.dsn(instance.home, settings, opened, "dispatcher")
+    dsn = databases.dsn(instance.home, settings, opened, "trace_dispatcher")
     with psycopg.connect(dsn) as connection:
         return connection.execute(sql).fetchall()

@@ -50,6 +50,8 @@ export default function YamlEditor({
         ],
       }),
     });
+    // It scrolls, so the keyboard has to reach it.
+    made.scrollDOM.tabIndex = 0;
     view.current = made;
     return () => made.destroy();
     // Begun anew for another file only: the editor keeps its own text.
