@@ -197,10 +197,14 @@ function Preview({ plan }: { plan: S<"BackfillPlan"> }) {
         <dd>
           {count(plan.up_to_date)} up to date, {count(plan.under_way)} under way
         </dd>
-        <dt>Data</dt>
-        <dd>
-          {plural(amount.rows ?? 0, "row")}, {bytes(amount.bytes ?? 0)}
-        </dd>
+        {(amount.rows ?? 0) > 0 && (
+          <>
+            <dt>Data</dt>
+            <dd>
+              {plural(amount.rows ?? 0, "row")}, {bytes(amount.bytes ?? 0)}
+            </dd>
+          </>
+        )}
         <dt>Work</dt>
         <dd>
           {typeof amount.seconds === "number"

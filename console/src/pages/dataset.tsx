@@ -633,7 +633,7 @@ function Preview({ name, at, published }: { name: string; at: string | null; pub
           data.rowCount === 0 ? (
             <Empty title="No rows">Nothing is committed, or nothing from that block on.</Empty>
           ) : (
-            <div style={{ height: 420, display: "grid" }}>
+            <div className="preview">
               <Grid key={data.id} result={data} onCell={() => undefined} />
             </div>
           )

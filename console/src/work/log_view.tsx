@@ -82,7 +82,14 @@ export function LogView({ lines, name }: { lines: Line[]; name: string }) {
           Download
         </Button>
       </div>
-      <div ref={scroller} className="log" tabIndex={0} role="log" aria-label="Log">
+      <div
+        ref={scroller}
+        className="log"
+        tabIndex={0}
+        role="log"
+        aria-label="Log"
+        style={{ height: Math.min(440, Math.max(3, shown.length) * ROW + 4) }}
+      >
         <div style={{ height: virtualizer.getTotalSize(), position: "relative" }}>
           {virtualizer.getVirtualItems().map((item) => {
             const line = shown[item.index]!;
