@@ -319,7 +319,7 @@ function Waiting({ going }: { going: Going }) {
   return (
     <>
       <div className="answer-bar" role="status">
-        Running for {duration(seconds)}
+        {seconds < 1 ? "Running" : `Running for ${duration(seconds)}`}
       </div>
       <div className="answer-body">
         <div style={{ padding: 14 }}>
