@@ -137,6 +137,24 @@ def test_parts_of_a_fold_that_become_one_are_what_all_rows_give_at_once(tasks: F
     assert columns[0] == columns[1]
 
 
+def test_sums_of_text_are_exact_on_both_sides_of_every_length(tasks: FrameTasks) -> None:
+    sums = [
+        [sign * (10**digits - 1), sign * less, 1]
+        for digits in range(1, 100)
+        for sign in (1, -1)
+        for less in (0, 1, 10**digits)
+    ]
+    moves = [(n, str(value)) for n, values in enumerate(sums) for value in values]
+    columns = {
+        "block_number": [0] * len(moves),
+        "token": [n.to_bytes(2, "big") for n, _ in moves],
+        "value": [value for _, value in moves],
+    }
+    source = given(0, 0, 0, [tasks.file("moves", pa.table(columns))], names=["t"])
+    made = {row["token"]: row["total"] for row in rows(tasks, run(tasks, [source], **FOLD))}
+    assert made == {n.to_bytes(2, "big"): str(sum(values)) for n, values in enumerate(sums)}
+
+
 HOURS = {"mode": "window", "window": {"every": "1m", "most_blocks": 10}}
 COUNTED = "select timestamp div 60 as minute, count(*) as n from t group by all"
 
