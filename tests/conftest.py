@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _weight(item: pytest.Item) -> int:
     if item.get_closest_marker("stack"):
         return 3
-    if item.get_closest_marker("spark"):
+    if item.get_closest_marker("spark") or "spark_runtime" in getattr(item, "fixturenames", ()):
         return 2
     # Processes that are started, killed and waited for.
     return 1 if item.path.parent.name in ("fault", "security", "integration") else 0

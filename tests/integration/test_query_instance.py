@@ -45,7 +45,8 @@ def chain() -> Iterator[Miner]:
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory, chain: Miner) -> Iterator[Stack]:
     home: Path = tmp_path_factory.mktemp("home")
-    (home / "config.toml").write_text("[worker]\nslots = 3\n[query]\nmemory_mb = 512\n")
+    said = "[worker]\nslots = 3\n[query]\nconcurrency = 2\nmemory_mb = 512\n"
+    (home / "config.toml").write_text(said)
     with trace(home, "up", env={"TRACE_RPC_NODE": chain.node.url}) as running:
         wait_for("the instance", lambda: "is ready in" in running.text())
         wait_for("a worker", lambda: control_client.queues(running.home).workers)
