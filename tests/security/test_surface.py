@@ -23,7 +23,8 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with trace(tmp_path_factory.mktemp("surface") / "home", "up") as started:
+    home = tmp_path_factory.mktemp("surface") / "home"
+    with trace(home, "up", settled=False) as started:
         wait_for("the instance", lambda: "is ready in" in started.text())
         # It listens once it has started.
         wait_for("Spark", lambda: instance_status(started.home).spark)
