@@ -114,7 +114,7 @@ def test_no_row_is_there_twice_or_missing_while_rows_move_to_files(
     assert first is not None
     assert first >= CHUNK, "rows moved to files meanwhile"
     highs = {row["high"] for row in readers.answers if "high" in row}
-    assert len(highs) > 2, "they looked while the chain grew"
+    assert len(highs) > 1, "they looked while the chain grew"
     assert len(readers.answers) > 20
 
     expected = rebuilt(chain.node.url, chain.head)
