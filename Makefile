@@ -15,7 +15,7 @@ stoppable = @trap : INT; $(1) || [ $$? -eq 130 ]
 help:
 	@echo "make demo    set up, start everything, ingest a chain, query it (RPC_URL=..., ARGS=--once)"
 	@echo "make up      start an instance and keep it running"
-	@echo "make test    all tests but the long ones, ten minutes on two cores (ARGS for pytest)"
+	@echo "make test    all tests but the long ones, a quarter of an hour on two cores (ARGS for pytest)"
 	@echo "make fault   the long ones: mutants, the engine under faults, full size (ARGS: tests/fault/FILE)"
 	@echo "make check   ruff, mypy --strict, import-linter"
 	@echo "make bench   measurements next to their peers (ONLY=name)"

@@ -253,6 +253,8 @@ def _path_without_java(directory: Path) -> str:
     return str(directory)
 
 
+# CI runs all tests in such an environment.
+@pytest.mark.long
 def test_spark_runs_in_an_emptied_environment_without_java(tmp_path: Path) -> None:
     env = {"PATH": _path_without_java(tmp_path / "bin")}
     said = _python(_RUN_A_JOB, str(tmp_path / "a scratch dir"), _CONF, env=env)
