@@ -374,6 +374,7 @@ def test_a_job_is_paused_and_goes_on(seen: Console, instance: Stack) -> None:
 def test_everything_is_a_few_keys_away(seen: Console) -> None:
     with seen.page() as page:
         page.goto("/")
+        expect(page.get_by_text("live", exact=True)).to_be_visible()
         page.keyboard.press("/")
         expect(page.get_by_role("combobox")).to_be_focused()
         page.keyboard.type("transac")

@@ -350,7 +350,6 @@ function RollbackDialog({
         path: { dag_name: dag },
         query: { to_version: version },
       }),
-    gcTime: 0,
   });
   const act = useMutation({
     mutationFn: () =>

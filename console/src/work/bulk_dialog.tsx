@@ -31,8 +31,7 @@ export function BulkDialog({
   const found = useQuery({
     queryKey: ["bulk", what, filter],
     queryFn: () => meant(true, null),
-    gcTime: 0,
-    staleTime: Infinity,
+    refetchOnMount: "always",
   });
   const act = useMutation({
     mutationFn: () => meant(false, found.data?.until ?? null),
