@@ -137,6 +137,12 @@ def test_parts_of_a_fold_that_become_one_are_what_all_rows_give_at_once(tasks: F
     assert columns[0] == columns[1]
 
 
+def test_a_fold_is_not_appended_to(tasks: FrameTasks) -> None:
+    source = given(0, 0, 9, [transfers(tasks, 0, 9)], names=["t"])
+    with pytest.raises(InvalidConfig, match="they cannot be appended"):
+        run(tasks, [source], [output(append=["token"])], **FOLD)
+
+
 def test_sums_of_text_are_exact_on_both_sides_of_every_length(tasks: FrameTasks) -> None:
     sums = [
         [sign * (10**digits - 1), sign * less, 1]

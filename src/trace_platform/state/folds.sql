@@ -2,7 +2,8 @@
 -- Folds that are read, as they go on: while one is being rebuilt, its events wait, and so does this.
 SELECT DISTINCT s.generation_id, s.job_id
   FROM subscriptions s JOIN jobs j ON j.id = s.job_id
- WHERE j.operator = ANY(:operators) AND j.config->>'mode' = 'fold' AND NOT s.held;
+ WHERE j.operator = ANY(:operators) AND j.config->>'mode' = 'fold'
+   AND j.definition->>'update_strategy' IS DISTINCT FROM 'append' AND NOT s.held;
 
 -- name: parts
 -- Its current partitions, in order. What a check keeps from somebody stays as it is, or he would find

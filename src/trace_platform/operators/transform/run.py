@@ -97,6 +97,11 @@ def run(
             # What lies between was not asked for: no partition may stand for it.
             return Result(split=ranges)
         (blocks,) = ranges
+    if config.fold is not None and any(output.append is not None for output in task.outputs):
+        raise InvalidConfig(
+            "partial results replace those of their range: they cannot be appended",
+            hint="write update_strategy: replace, or leave it out",
+        )
     with private_session(task) as own, frames.opened(own) as data:
         if config.fold is not None and blocks is not None and any(o.files for o in task.outputs):
             return Result(outputs=[_merged(data, o, config.fold, blocks) for o in task.outputs])
