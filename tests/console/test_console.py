@@ -22,6 +22,7 @@ from trace_platform.app.instance import databases
 from trace_platform.app.instance.login_link import make_login_link
 from trace_platform.app.instance.open_instance import open_instance, read_ports
 from trace_platform.app.instance.settings import load_settings
+from trace_platform.wire.task_status import TaskStatus
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
@@ -51,11 +52,15 @@ BROKEN = """
 name: broken
 defaults: { max_attempts: 1 }
 jobs:
+  - name: ask
+    activation: source
+    source: { kind: manual }
+    outputs: [ranges]
   - name: raises
     activation: reactive
     runtime: ecs_platform
     operator: ./raises.py:Raises
-    inputs: [{ from: { dataset: blocks } }]
+    inputs: [{ from: { job: ask, output: ranges } }]
     outputs: [none]
 """
 RAISES = f"""
@@ -326,9 +331,13 @@ def test_a_task_that_fails_tells_why_and_strangers_text_stays_text(
     seen: Console, instance: Stack
 ) -> None:
     control_client.deploy(instance.home, BROKEN, "broken.yaml", code={"raises.py": RAISES})
+    for first in (0, 10):
+        control_client.trigger(instance.home, "broken", "ask", first, first + 9)
     failed = wait_for(
-        "a failure",
-        lambda: control_client.tasks(instance.home, job="raises", status="Failed", limit=1).tasks,
+        "two failures",
+        lambda: _both(
+            control_client.tasks(instance.home, job="raises", status="Failed", limit=2).tasks
+        ),
     )
     with seen.page() as page:
         page.goto(f"/tasks/{failed[0].task_id}/")
@@ -422,6 +431,10 @@ def _ask(page: Page, sql: str, *, limit: str | None = None, wait: bool = True) -
     if wait:
         run = page.get_by_role("button", name="Run", exact=True)
         expect(run).to_be_enabled(timeout=60_000)
+
+
+def _both(tasks: list[TaskStatus]) -> list[TaskStatus]:
+    return tasks if len(tasks) == 2 else []
 
 
 def _source(instance: Stack) -> dict[str, Any]:

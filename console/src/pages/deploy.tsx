@@ -251,6 +251,12 @@ function History({ dag }: { dag: string }) {
   const deploys = useQuery(ask.deploys(dag));
   const versions = useQuery(ask.dagVersions(dag));
   const [back, setBack] = useState<string | null>(null);
+  const of = (each: { to_version: string | null }) => each.to_version ?? "";
+  const told = deploys.data?.deploys ?? [];
+  const served = new Set(told.filter((each) => each.status === "CutOver").map(of));
+  const building = new Set(told.filter((each) => each.status === "Building").map(of));
+  // Nothing can be rolled back to what never served. Of versions older than the list nobody knows.
+  const neverServed = new Set(told.map(of).filter((version) => !served.has(version)));
   return (
     <div className="grid two">
       <Card title="Deploys">
@@ -292,6 +298,10 @@ function History({ dag }: { dag: string }) {
                     <State state="Active" label="active" />
                   ) : each.purged ? (
                     <span className="faint">its data was purged</span>
+                  ) : building.has(each.dag_version) ? (
+                    <State state="Building" label="being built" />
+                  ) : neverServed.has(each.dag_version) ? (
+                    <span className="faint">never served</span>
                   ) : (
                     <Button onClick={() => setBack(each.dag_version)}>Roll back to it</Button>
                   )}
@@ -359,7 +369,8 @@ function RollbackDialog({
       }),
     onSuccess: () => {
       say(`${dag} is at ${version.slice(0, 8)} again.`);
-      void client.invalidateQueries();
+      // Not what this dialog asked: there is nothing to roll back to any more.
+      void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "rollback" });
       onClose();
     },
   });

@@ -20,6 +20,8 @@ export function Dialog({
   useEffect(() => {
     const dialog = ref.current;
     if (dialog && !dialog.open) dialog.showModal();
+    // Left to itself a browser begins with the button that closes it.
+    dialog?.querySelector<HTMLElement>("input, select, textarea")?.focus();
     return () => dialog?.close();
   }, []);
   return (
