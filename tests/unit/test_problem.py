@@ -9,6 +9,7 @@ import httpx
 from fastapi import FastAPI
 from pydantic import BaseModel, Field, model_validator
 
+from trace_platform.domain import errors
 from trace_platform.drivers import problem
 
 
@@ -48,3 +49,11 @@ def test_a_request_that_is_not_valid_says_what_is_wrong_with_which_field() -> No
         "query.limit", "body.start", "body.end",
     ]  # fmt: skip
     assert whole["detail"] == "the request is not valid: it ends before it starts"
+
+
+def test_a_finer_name_within_a_process_stands_for_no_other_class() -> None:
+    class WrongHost(errors.Forbidden):
+        pass
+
+    assert WrongHost.code == errors.Forbidden.code
+    assert errors.subclasses()[WrongHost.code] is errors.Forbidden

@@ -356,8 +356,9 @@ class PortInUse(SetupError):
 
 
 def subclasses(kind: type[TraceError] = TraceError) -> dict[str, type[TraceError]]:
-    """Every error class by its code, so that a client can raise what a server named."""
-    found = {kind.code: kind}
+    """Every error class by its code, so that a client can raise what a server named. One without a
+    code of its own is a finer name within one process, and stands for no other there."""
+    found = {kind.code: kind} if "code" in vars(kind) else {}
     for child in kind.__subclasses__():
         found |= subclasses(child)
     return found

@@ -224,7 +224,8 @@ SELECT v.generation_id, 'task', t.id::text
   FROM dataset_versions v
   JOIN live_tasks t ON t.generation_id::text = v.generation_id::text
                     OR t.inputs @> jsonb_build_array(jsonb_build_object('dataset_version', v.version))
- WHERE v.generation_id = ANY(:generation_ids);
+ WHERE v.generation_id = ANY(:generation_ids)
+ ORDER BY 1, 2, 3;
 
 -- name: mark_purged!
 UPDATE generations SET purged_at = clock_timestamp()

@@ -188,9 +188,9 @@ def test_every_wrong_field_of_the_runtimes_is_named(tmp_path: Path) -> None:
 
 
 def test_a_key_in_a_url_is_not_repeated(tmp_path: Path) -> None:
-    text = "[runtimes.lambda]\nurl = 'gopher://secret'\n"
-    assert "secret" not in refused(tmp_path, text)
-    assert "secret" not in repr(settings(tmp_path, text.replace("gopher", "https")))
+    text = "[runtimes.lambda]\nurl = 'gopher://k3y-of-mine'\n"
+    assert "k3y-of-mine" not in refused(tmp_path, text)
+    assert "k3y-of-mine" not in repr(settings(tmp_path, text.replace("gopher", "https")))
 
 
 def test_the_engine_has_its_intervals(tmp_path: Path) -> None:

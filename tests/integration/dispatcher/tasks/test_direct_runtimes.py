@@ -168,6 +168,7 @@ async def test_a_function_gets_all_that_it_needs(calling: Driven, function: Func
     }  # fmt: skip
     assert set(call) - contract == {
         "org_id", "outputs", "timeout_seconds", "heartbeat_timeout_seconds", "log_uri", "checks",
+        "abis",
     }  # fmt: skip
 
 
