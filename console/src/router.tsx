@@ -136,7 +136,7 @@ export const router = createRouter({
     docs,
   ]),
   defaultPreload: "intent",
-  // A name may have dots, and the gateway takes what ends in one part with a dot for a file.
+  // One form of each address: with or without the slash a link is the same page.
   trailingSlash: "always",
   defaultPendingComponent: () => (
     <div className="page-inside">
