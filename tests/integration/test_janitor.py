@@ -49,7 +49,7 @@ async def test_alerts_are_listed_by_severity_the_newest_first(data_dsns: DataDsn
     async with data.transaction() as tx:
         found = await alerts_read.listing(tx, ["warning", "critical"], 10, standing=False)
     await data.close()
-    assert [row["message"] for row in found] == ["message 2", "message 1"]
+    assert [row.message for row in found] == ["message 2", "message 1"]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def typed_queries() -> Iterator[tuple[str, str, str]]:
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
                 case ast.Call(
-                    func=ast.Attribute(value=ast.Name("_sql"), attr="rows" | "row"),
+                    func=ast.Attribute(value=ast.Name("_sql"), attr="rows" | "row" | "one"),
                     args=[_, ast.Constant(query), ast.Name(row_type)],
                 ):
                     yield f"{state.__name__}.{path.stem}", query, row_type

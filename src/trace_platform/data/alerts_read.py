@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 
 _sql = load_queries(__file__)
 
@@ -13,24 +16,64 @@ _sql = load_queries(__file__)
 MOST_STANDING = 1_000
 
 
-async def listing(tx: Tx, severities: Sequence[str], limit: int, *, standing: bool) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class ListedAlert:
+    alert_id: UUID
+    created_at: datetime
+    severity: str
+    code: str
+    dag: str | None
+    job: str | None
+    dataset_uuid: UUID | None
+    message: str
+    facts: dict[str, Any]
+    acknowledged_at: datetime | None
+    acknowledged_by: str | None
+    acknowledged_note: str | None
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StandingAlert:
+    """A critical one that nobody has acknowledged and that is not over."""
+
+    alert_id: UUID
+    severity: str
+    code: str
+    dag: str | None
+    job: str | None
+    dataset_uuid: UUID | None
+    message: str
+    facts: dict[str, Any]
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AlertCount:
+    severity: str
+    code: str
+    dag: str
+    job: str
+    n: int
+
+
+async def listing(
+    tx: Tx, severities: Sequence[str], limit: int, *, standing: bool
+) -> list[ListedAlert]:
     """The newest first; with `standing` those that are neither acknowledged nor over."""
-    rows: list[Row] = await _sql.listing(
-        tx, severities=list(severities), limit=limit, standing=standing
+    return await _sql.rows(
+        tx, "listing", ListedAlert, severities=list(severities), limit=limit, standing=standing
     )
-    return rows
 
 
-async def critical_standing(tx: Tx) -> list[Row]:
+async def critical_standing(tx: Tx) -> list[StandingAlert]:
     """The newest first."""
-    rows: list[Row] = await _sql.critical_standing(tx, limit=MOST_STANDING)
-    return rows
+    return await _sql.rows(tx, "critical_standing", StandingAlert, limit=MOST_STANDING)
 
 
-async def counts(tx: Tx) -> list[Row]:
+async def counts(tx: Tx) -> list[AlertCount]:
     """By severity, code, DAG and job: critical ones that stand, and other ones of the last day."""
-    rows: list[Row] = await _sql.counts(tx)
-    return rows
+    return await _sql.rows(tx, "counts", AlertCount)
 
 
 async def position(tx: Tx) -> str:
@@ -45,10 +88,9 @@ async def acknowledge(tx: Tx, alert_ids: Sequence[UUID], by: str, note: str | No
     return {row["id"] for row in rows}
 
 
-async def by_ids(tx: Tx, alert_ids: Sequence[UUID]) -> list[Row]:
+async def by_ids(tx: Tx, alert_ids: Sequence[UUID]) -> list[ListedAlert]:
     """As `listing`."""
-    rows: list[Row] = await _sql.by_ids(tx, alert_ids=list(alert_ids))
-    return rows
+    return await _sql.rows(tx, "by_ids", ListedAlert, alert_ids=list(alert_ids))
 
 
 async def end_alerts(tx: Tx, alert_ids: Sequence[UUID]) -> int:

@@ -11,7 +11,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from trace_platform.domain.freshness import Given
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 from trace_platform.state.dags import Publish
 from trace_platform.state.events import NewEvent
 from trace_platform.wire.delivery import DELIVERY_COLUMNS
@@ -20,6 +20,17 @@ from trace_platform.wire.merge_columns import incompatible, merge_columns
 from trace_platform.wire.task import OutputCommit
 
 _sql = load_queries(__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    uuid: UUID
+    dag_name: str
+    job_name: str
+    output_index: int
+    # None: it is not published.
+    name: str | None
+    current_version: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +209,9 @@ async def find_published(tx: Tx, org_id: UUID, name: str) -> PublishedDataset | 
     return await _sql.row(tx, "find_published", PublishedDataset, org_id=org_id, name=name)
 
 
-async def find(tx: Tx, org_id: UUID, named: str) -> Row | None:
+async def find(tx: Tx, org_id: UUID, named: str) -> Dataset | None:
     """By published name, by uuid, or by who makes it: DAG.JOB or DAG.JOB.OUTPUT."""
-    row: Row | None = await _sql.find(tx, org_id=org_id, named=named)
-    return row
+    return await _sql.row(tx, "find", Dataset, org_id=org_id, named=named)
 
 
 async def names(tx: Tx, org_id: UUID, limit: int) -> list[str]:

@@ -221,7 +221,7 @@ SELECT d.name, d.uuid AS dataset_uuid, d.current_version AS dataset_version, d.d
 
 -- name: find^
 -- A published name, a uuid, or DAG.JOB with an output's index (0 when there is none).
-SELECT * FROM datasets
+SELECT uuid, dag_name, job_name, output_index, name, current_version FROM datasets
  WHERE org_id = :org_id
    AND (name = :named OR uuid::text = :named OR dag_name || '.' || job_name = :named AND output_index = 0
         OR dag_name || '.' || job_name || '.' || output_index = :named)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -29,6 +30,16 @@ class Committed(NamedTuple):
     settled: bool
 
 
+@dataclass(frozen=True, slots=True)
+class OutputPlace:
+    """Where a task writes."""
+
+    task_id: UUID
+    org_id: UUID
+    dataset_uuid: UUID
+    dataset_version: UUID
+
+
 async def close_late(tx: Tx, grace_s: float) -> int:
     """How many tasks that failed for good take a late answer no more."""
     closed: int = await _sql.close_late(tx, grace_s=grace_s)
@@ -45,9 +56,8 @@ async def forget_leftovers(tx: Tx, attempts: Sequence[Attempt]) -> None:
     await _sql.forget_leftovers(tx, **_columns(attempts))
 
 
-async def outputs_of(tx: Tx, task_ids: Iterable[UUID]) -> list[Row]:
-    rows: list[Row] = await _sql.outputs_of(tx, task_ids=list(set(task_ids)))
-    return rows
+async def outputs_of(tx: Tx, task_ids: Iterable[UUID]) -> list[OutputPlace]:
+    return await _sql.rows(tx, "outputs_of", OutputPlace, task_ids=list(set(task_ids)))
 
 
 async def judge(tx: Tx, attempts: Iterable[Attempt], grace_s: float) -> dict[Attempt, Verdict]:

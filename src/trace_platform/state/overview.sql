@@ -129,8 +129,11 @@ SELECT j.dag_name, j.name AS job_name, count(*) AS tasks,
  ORDER BY lasts_s DESC;
 
 -- name: task^
-SELECT t.*, t.id AS task_id, j.dag_name, j.name AS job_name, j.activation, j.operator,
-       j.max_attempts, j.timeout_seconds, j.heartbeat_timeout_seconds, j.max_concurrency,
+SELECT t.id AS task_id, t.org_id, t.job_id, j.dag_name, j.name AS job_name, j.activation, j.operator,
+       t.runtime, t.status, t.priority, t.attempt, t.forgiven, t.inputs, t.outputs, t.progress,
+       t.pending_backpressure, t.note, t.worker_id, t.lease_expires_at, t.cancel_requested_at,
+       t.next_retry_at, t.outage_since, t.announce_again_at, t.error_code, t.error_message, t.created_at,
+       t.queued_at, t.started_at, t.completed_at, j.max_attempts, j.timeout_seconds, j.heartbeat_timeout_seconds, j.max_concurrency,
        j.max_queue_depth, j.max_queue_age_s, j.pressure_mode, clock_timestamp() AS now
   FROM tasks t JOIN jobs j ON j.id = t.job_id
  WHERE t.id = :task_id AND t.org_id = :org_id;

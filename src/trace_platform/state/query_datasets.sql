@@ -62,8 +62,8 @@ SELECT min(b.ended_at) FROM deploys b
 -- that readers of a name see is what its version says; of any other, all that was ever said of the
 -- dataset: an older generation may have columns that the newer one knows nothing of. `present_columns`
 -- and `present_pii` are what readers of its name see now, and what is said of that.
-SELECT v.version, d.uuid AS dataset_uuid, d.name, d.dag_name, d.job_name, d.output_index,
-       d.current_version = v.version AS is_current, v.columns, g.created_at, g.purged_at,
+SELECT v.version, v.version AS files_version, d.uuid AS dataset_uuid, d.name, d.dag_name, d.job_name,
+       d.output_index, d.current_version = v.version AS is_current, v.columns, g.created_at, g.purged_at,
        v.location LIKE 'postgres_table:%' IS TRUE AS is_table, v.row_count AS table_rows,
        v.table_columns, coalesce(c.table_columns, c.columns) AS present_columns,
        CASE WHEN d.name IS NOT NULL THEN coalesce(d.metadata->'pii', '[]') END AS present_pii,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 from trace_platform.state import operator_state, query_datasets
 from trace_platform.state.dags import Publish
 
@@ -23,59 +25,192 @@ class DeclaredOrigin:
     input_column: str
 
 
-async def jobs(tx: Tx, org_id: UUID) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class DeployedJob:
+    dag_name: str
+    job_name: str
+    generation_id: UUID
+    activation: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEdge:
+    """A job reads a dataset."""
+
+    dag_name: str
+    job_name: str
+    input_index: int
+    dataset_uuid: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetNow:
+    """A dataset with its current generation and its newest event."""
+
+    dataset_uuid: UUID
+    name: str | None
+    dag_name: str
+    job_name: str
+    output_index: int
+    metadata: dict[str, Any]
+    dataset_version: UUID
+    generation_id: UUID
+    table_name: str | None
+    cursor: int | None
+    newest_at: datetime | None
+    age_s: float | None
+    unchanged_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What a generation of a dataset holds; a table with the files of what has left it."""
+
+    dataset_version: UUID
+    files_version: UUID
+    partitions: int
+    bytes: int
+    file_rows: int
+    table_start: int | None
+    cursor: int | None
+    rows: int
+    rows_estimated: bool
+    first_block: int | None
+    last_block: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Blocks that are missing; `found` is how many gaps there are."""
+
+    start: int
+    end: int
+    found: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetAge:
+    name: str
+    max_age_s: float
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetGeneration:
+    dataset_version: UUID
+    generation_id: UUID
+    created_at: datetime
+    built_at: datetime | None
+    purged_at: datetime | None
+    cleaned_at: datetime | None
+    current: bool
+    building: bool
+    dag_versions: list[UUID]
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentPartition:
+    partition_key: str
+    start: int | None
+    end: int | None
+    rows: int
+    bytes: int
+    files: int
+    committed_at: datetime
+    task_id: UUID
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class BuildingDeploy:
+    dag_name: str
+    deploy_id: UUID
+    to_version: UUID | None
+    building: list[UUID]
+    started_at: datetime
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationOutput:
+    generation_id: UUID
+    dataset_version: UUID
+    dataset_uuid: UUID
+    table_name: str | None
+    org_id: UUID
+    dataset: str
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationFiles:
+    generation_id: UUID
+    rows: int
+    bytes: int
+    files: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationUse:
+    """Why a generation cannot go: `code`, and of what."""
+
+    generation_id: UUID
+    code: str
+    said: str
+
+
+async def jobs(tx: Tx, org_id: UUID) -> list[DeployedJob]:
     """Every deployed job with the generation that it writes."""
-    rows: list[Row] = await _sql.jobs(tx, org_id=org_id)
-    return rows
+    return await _sql.rows(tx, "jobs", DeployedJob, org_id=org_id)
 
 
-async def edges(tx: Tx, org_id: UUID) -> list[Row]:
+async def edges(tx: Tx, org_id: UUID) -> list[ReadEdge]:
     """Which dataset each deployed job reads."""
-    rows: list[Row] = await _sql.edges(tx, org_id=org_id)
-    return rows
+    return await _sql.rows(tx, "edges", ReadEdge, org_id=org_id)
 
 
-async def datasets(tx: Tx, org_id: UUID) -> list[Row]:
+async def datasets(tx: Tx, org_id: UUID) -> list[DatasetNow]:
     """Every dataset, published ones first, with its current generation and newest event."""
-    rows: list[Row] = await _sql.datasets(tx, org_id=org_id)
-    return rows
+    return await _sql.rows(tx, "datasets", DatasetNow, org_id=org_id)
 
 
-async def amounts(tx: Tx, dataset_versions: Sequence[UUID]) -> dict[UUID, Row]:
-    """What these generations of datasets hold; `cold` of a table that has one: where that lies."""
+async def amounts(tx: Tx, dataset_versions: Sequence[UUID]) -> dict[UUID, Amounts]:
+    """What these generations of datasets hold."""
     cold = await query_datasets.cold_parts(tx, dataset_versions)
-    files = {v: cold[v]["cold_version"] if v in cold else v for v in dataset_versions}
-    rows = await _sql.amounts(tx, dataset_versions=list(files), files_versions=list(files.values()))
-    return {
-        row["dataset_version"]: row
-        | {"files_version": files[row["dataset_version"]], "cold": cold.get(row["dataset_version"])}
-        for row in rows
-    }
-
-
-async def gaps(tx: Tx, held: Row, limit: int) -> list[Row]:
-    """Of a row of `amounts`: ranges that are missing between the first and the last block; `found`
-    is how many."""
-    rows: list[Row] = await _sql.gaps(
+    files = {v: cold[v].cold_version if v in cold else v for v in dataset_versions}
+    rows = await _sql.rows(
         tx,
-        files_version=held["files_version"],
-        table_start=held["table_start"],
-        table_end=held["cursor"],
+        "amounts",
+        Amounts,
+        dataset_versions=list(files),
+        files_versions=list(files.values()),
+    )
+    return {row.dataset_version: row for row in rows}
+
+
+async def gaps(tx: Tx, held: Amounts, limit: int) -> list[Gap]:
+    """Ranges that are missing between the first and the last block."""
+    return await _sql.rows(
+        tx,
+        "gaps",
+        Gap,
+        files_version=held.files_version,
+        table_start=held.table_start,
+        table_end=held.cursor,
         limit=limit,
     )
-    return rows
 
 
-async def ages(tx: Tx, org_id: UUID) -> list[Row]:
+async def ages(tx: Tx, org_id: UUID) -> list[DatasetAge]:
     """Of the published datasets that say how old they may be."""
-    rows: list[Row] = await _sql.ages(tx, org_id=org_id)
-    return rows
+    return await _sql.rows(tx, "ages", DatasetAge, org_id=org_id)
 
 
-async def versions(tx: Tx, dataset_uuid: UUID) -> list[Row]:
+async def versions(tx: Tx, dataset_uuid: UUID) -> list[DatasetGeneration]:
     """The generations of a dataset, the newest first."""
-    rows: list[Row] = await _sql.versions(tx, dataset_uuid=dataset_uuid)
-    return rows
+    return await _sql.rows(tx, "versions", DatasetGeneration, dataset_uuid=dataset_uuid)
 
 
 async def partitions(
@@ -86,10 +221,12 @@ async def partitions(
     after_start: int | None,
     after_key: str | None,
     limit: int,
-) -> list[Row]:
+) -> list[CurrentPartition]:
     """Those that lie in or reach into the range, after the one that was the last so far."""
-    rows: list[Row] = await _sql.partitions(
+    return await _sql.rows(
         tx,
+        "partitions",
+        CurrentPartition,
         dataset_version=dataset_version,
         first=first,
         last=last,
@@ -97,12 +234,12 @@ async def partitions(
         after_key=after_key,
         limit=limit,
     )
-    return rows
 
 
-async def building(tx: Tx, org_id: UUID) -> dict[str, Row]:
+async def building(tx: Tx, org_id: UUID) -> dict[str, BuildingDeploy]:
     """By DAG, the deploy that is being built."""
-    return {row["dag_name"]: row for row in await _sql.building(tx, org_id=org_id)}
+    rows = await _sql.rows(tx, "building", BuildingDeploy, org_id=org_id)
+    return {row.dag_name: row for row in rows}
 
 
 async def set_column_lineage(
@@ -133,22 +270,26 @@ async def column_lineage(tx: Tx, org_id: UUID) -> list[DeclaredOrigin]:
     return await _sql.rows(tx, "column_lineage", DeclaredOrigin, org_id=org_id)
 
 
-async def outputs_of_generations(tx: Tx, generation_ids: Sequence[UUID]) -> list[Row]:
+async def outputs_of_generations(tx: Tx, generation_ids: Sequence[UUID]) -> list[GenerationOutput]:
     """Every dataset that these generations are of."""
-    rows: list[Row] = await _sql.outputs_of_generations(tx, generation_ids=list(generation_ids))
-    return rows
+    return await _sql.rows(
+        tx, "outputs_of_generations", GenerationOutput, generation_ids=list(generation_ids)
+    )
 
 
-async def files_of_generations(tx: Tx, generation_ids: Sequence[UUID]) -> dict[UUID, Row]:
+async def files_of_generations(
+    tx: Tx, generation_ids: Sequence[UUID]
+) -> dict[UUID, GenerationFiles]:
     """How much each has in the object store, also of what gave way."""
-    rows = await _sql.files_of_generations(tx, generation_ids=list(generation_ids))
-    return {row["generation_id"]: row for row in rows}
+    rows = await _sql.rows(
+        tx, "files_of_generations", GenerationFiles, generation_ids=list(generation_ids)
+    )
+    return {row.generation_id: row for row in rows}
 
 
-async def uses(tx: Tx, generation_ids: Sequence[UUID]) -> list[Row]:
+async def uses(tx: Tx, generation_ids: Sequence[UUID]) -> list[GenerationUse]:
     """Why these cannot go: `current`, `active`, `building`, `read` or `task`, and of what."""
-    rows: list[Row] = await _sql.uses(tx, generation_ids=list(generation_ids))
-    return rows
+    return await _sql.rows(tx, "uses", GenerationUse, generation_ids=list(generation_ids))
 
 
 async def disown_tasks(tx: Tx, generation_ids: Sequence[UUID]) -> None:

@@ -41,7 +41,7 @@ SELECT d.uuid AS dataset_uuid, d.name, d.dag_name, d.job_name, d.output_index, d
 -- name: amounts
 -- What these generations of datasets hold: a table its rows, and those of its cold part that have left
 -- it. Of files that are not wholly below the table it is not known exactly how many have.
-SELECT v.version AS dataset_version, p.partitions, p.bytes, p.rows AS file_rows,
+SELECT v.version AS dataset_version, g.files_version, p.partitions, p.bytes, p.rows AS file_rows,
        v.table_start, v.cursor,
        CASE WHEN v.location IS NULL THEN p.rows
             ELSE coalesce(v.row_count, 0) + coalesce(p.rows_below, 0) END AS rows,

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 
 _sql = load_queries(__file__)
 
@@ -68,6 +68,32 @@ class Hook:
     secret: str | None
     dataset_uuid: UUID
     dataset_version: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSource:
+    """A source of an active version: its run if it has one, its newest tick and event."""
+
+    dag_name: str
+    job_name: str
+    kind: str
+    source: dict[str, Any]
+    runtime: str | None
+    on_hold: bool
+    run_id: UUID | None
+    status: str | None
+    attempt: int | None
+    error_code: str | None
+    error_message: str | None
+    next_retry_at: datetime | None
+    superseded: bool | None
+    drain_requested_at: datetime | None
+    cancel_requested_at: datetime | None
+    progress: dict[str, Any] | None
+    ended_s: float | None
+    last_tick: datetime | None
+    now: datetime
+    last_event_s: float | None
 
 
 async def due_runs(tx: Tx, well_s: float) -> list[DueRun]:
@@ -143,9 +169,8 @@ async def move_ticks(
     )
 
 
-async def listing(tx: Tx, org_id: UUID) -> list[Row]:
-    rows: list[Row] = await _sql.listing(tx, org_id=org_id)
-    return rows
+async def listing(tx: Tx, org_id: UUID) -> list[ListedSource]:
+    return await _sql.rows(tx, "listing", ListedSource, org_id=org_id)
 
 
 async def leaving(tx: Tx, org_id: UUID) -> list[LeavingRun]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from trace_platform.drivers.postgres.queries import Row, Tx, load_queries
+from trace_platform.drivers.postgres.queries import Tx, load_queries
 
 _sql = load_queries(__file__)
 
@@ -47,14 +48,40 @@ class Staleness:
         return bool(self.not_given or self.unfinished)
 
 
+@dataclass(frozen=True, slots=True)
+class EndedTask:
+    """How a task ended that made nothing."""
+
+    task_id: UUID
+    status: str
+    error_code: str | None
+    error_message: str | None
+    input: dict[str, Any] | None
+    age_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInvalidations:
+    """What was said to be invalid of a generation of a dataset, and is not mended yet."""
+
+    dataset_version: UUID
+    invalidations: int
+    oldest: datetime
+    reason: str | None
+
+
 async def of_generations(tx: Tx, generation_ids: Sequence[UUID]) -> dict[UUID, Staleness]:
     """Costs what is current of their inputs and what is alive; no history."""
     if not generation_ids:
         return {}
-    rows = await _sql.of_generations(
-        tx, generation_ids=list(generation_ids), newest_cursors=NEWEST_CURSORS
+    rows = await _sql.rows(
+        tx,
+        "of_generations",
+        Staleness,
+        generation_ids=list(generation_ids),
+        newest_cursors=NEWEST_CURSORS,
     )
-    return {row["generation_id"]: Staleness(**row) for row in rows}
+    return {row.generation_id: row for row in rows}
 
 
 async def fed(tx: Tx) -> list[UUID]:
@@ -62,12 +89,16 @@ async def fed(tx: Tx) -> list[UUID]:
     return [row["generation_id"] for row in await _sql.fed(tx)]
 
 
-async def tasks(tx: Tx, task_ids: Sequence[UUID]) -> dict[UUID, Row]:
-    rows = await _sql.tasks(tx, task_ids=list(task_ids)) if task_ids else []
-    return {row["task_id"]: row for row in rows}
+async def tasks(tx: Tx, task_ids: Sequence[UUID]) -> dict[UUID, EndedTask]:
+    rows = await _sql.rows(tx, "tasks", EndedTask, task_ids=list(task_ids)) if task_ids else []
+    return {row.task_id: row for row in rows}
 
 
-async def open_invalidations(tx: Tx, dataset_versions: Sequence[UUID]) -> dict[UUID, Row]:
+async def open_invalidations(
+    tx: Tx, dataset_versions: Sequence[UUID]
+) -> dict[UUID, OpenInvalidations]:
     """By generation of a dataset: what was said to be invalid and is not mended yet."""
-    rows = await _sql.open_invalidations(tx, dataset_versions=list(dataset_versions))
-    return {row["dataset_version"]: row for row in rows}
+    rows = await _sql.rows(
+        tx, "open_invalidations", OpenInvalidations, dataset_versions=list(dataset_versions)
+    )
+    return {row.dataset_version: row for row in rows}

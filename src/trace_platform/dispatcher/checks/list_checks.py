@@ -16,7 +16,7 @@ async def list_checks(state: Database, org_id: UUID, dataset: str | None) -> Che
     """Each check that has run, by its newest result; of one dataset, or of all."""
     async with state.transaction() as tx:
         found = None if dataset is None else await find_dataset(tx, org_id, dataset)
-        rows = await checks.listing(tx, org_id, found["uuid"] if found else None)
+        rows = await checks.listing(tx, org_id, found.uuid if found else None)
     summaries = [
         CheckSummary(
             dataset=row.dataset,
@@ -39,7 +39,7 @@ async def show_checks(
 ) -> CheckResults:
     """Each result of a dataset's checks; `failed` alone, or all."""
     async with state.transaction() as tx:
-        uuid = (await find_dataset(tx, org_id, dataset))["uuid"]
+        uuid = (await find_dataset(tx, org_id, dataset)).uuid
         rows = await checks.results(tx, org_id, uuid, limit, failed=failed)
         personal = await checks.personal_columns(tx, [uuid])
     return CheckResults(results=[_result(row, personal) for row in rows])

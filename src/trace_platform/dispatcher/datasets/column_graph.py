@@ -87,7 +87,7 @@ def _add_derived(graph: ColumnGraph, output: DerivedOutput, said: set[Column]) -
 
 
 def _add_declared(graph: ColumnGraph, survey: Survey, declared: Sequence[DeclaredOrigin]) -> None:
-    named = {row["name"]: uuid for uuid, row in survey.datasets.items() if row["name"]}
+    named = {row.name: uuid for uuid, row in survey.datasets.items() if row.name}
     for each in declared:
         owner = _meant(survey, named, each)
         _spell(graph, owner, each.input_column)

@@ -31,16 +31,16 @@ async def summarize_datasets(state: Database, data: Database, org_id: UUID) -> D
     wrong = await known_wrong(data)
     async with overview.snapshot(state) as tx:
         survey = await survey_datasets(tx, org_id)
-        rows = [row for row in survey.datasets.values() if row["name"] is not None]
-        versions = [row["dataset_version"] for row in rows]
+        rows = [row for row in survey.datasets.values() if row.name is not None]
+        versions = [row.dataset_version for row in rows]
         held = await registry.amounts(tx, versions)
-        uuids = [row["dataset_uuid"] for row in rows]
+        uuids = [row.dataset_uuid for row in rows]
         judged = await judge_datasets(tx, org_id, survey, uuids, wrong)
         described = await query_datasets.described(tx, org_id, versions)
     summaries = []
     for row in rows:
-        version = row["dataset_version"]
-        entry = entry_fields(row, held[version], judged.state(row["dataset_uuid"]))
+        version = row.dataset_version
+        entry = entry_fields(row, held[version], judged.state(row.dataset_uuid))
         same = ("name", "dataset_uuid", "dataset_version", "state", "newest_at")
         summaries.append(
             DatasetSummary(
@@ -48,8 +48,8 @@ async def summarize_datasets(state: Database, data: Database, org_id: UUID) -> D
                 columns=query_columns(known_columns(described[version])),
                 row_count=entry["rows"],
                 rows_estimated=entry["rows_estimated"],
-                description=row["metadata"].get("description"),
-                pii=described[version]["pii"],
+                description=row.metadata.get("description"),
+                pii=described[version].pii,
             )
         )
     return DatasetList(datasets=summaries)

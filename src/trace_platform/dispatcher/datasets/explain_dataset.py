@@ -9,7 +9,8 @@ from trace_platform.dispatcher.datasets.judge_datasets import judge_datasets, ma
 from trace_platform.dispatcher.datasets.survey_datasets import dataset_label, survey_datasets
 from trace_platform.dispatcher.health.standing_alerts import KnownWrong
 from trace_platform.domain.figures import duration
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
+from trace_platform.state.registry import DatasetNow
 from trace_platform.wire.dataset import DatasetReason, DatasetState, DatasetWhy
 
 # More would be a page of the same: the first are the causes.
@@ -23,23 +24,23 @@ async def explain_dataset(
     row = survey.datasets[dataset_uuid]
     judged = await judge_datasets(tx, org_id, survey, [dataset_uuid], wrong, messages=True)
     state, reasons = judged.state(dataset_uuid), judged.reasons(dataset_uuid)[:_SHOWN]
-    own = f"{row['dag_name']}.{row['job_name']}"
+    own = f"{row.dag_name}.{row.job_name}"
     if state == "fresh":
         reasons.insert(0, _fresh(row, own))
     return DatasetWhy(
         dataset=dataset_label(row),
         dataset_uuid=dataset_uuid,
-        dataset_version=row["dataset_version"],
+        dataset_version=row.dataset_version,
         producer=own,
         state=state,
         answer=answer_of(row, state, reasons),
         reasons=reasons,
-        age_s=row["age_s"],
+        age_s=row.age_s,
         max_age_s=max_age_of(row),
     )
 
 
-def answer_of(row: Row, state: DatasetState, reasons: Sequence[DatasetReason]) -> str:
+def answer_of(row: DatasetNow, state: DatasetState, reasons: Sequence[DatasetReason]) -> str:
     """One sentence: the state, and the first cause of it."""
     label = dataset_label(row)
     if state == "fresh":
@@ -47,19 +48,19 @@ def answer_of(row: Row, state: DatasetState, reasons: Sequence[DatasetReason]) -
     return f"{label} is {state}: {reasons[0].text}"
 
 
-def _said_fresh(row: Row) -> str:
+def _said_fresh(row: DatasetNow) -> str:
     label = dataset_label(row)
-    if row["age_s"] is None:
+    if row.age_s is None:
         return f"{label} is fresh: there was nothing to make it of yet"
-    newest = f"its newest update is {duration(row['age_s'])} old"
+    newest = f"its newest update is {duration(row.age_s)} old"
     return f"{label} is fresh: everything that it comes from is worked through; {newest}"
 
 
-def _fresh(row: Row, own: str) -> DatasetReason:
+def _fresh(row: DatasetNow, own: str) -> DatasetReason:
     return DatasetReason(
-        code="fresh" if row["age_s"] is not None else "no_events",
+        code="fresh" if row.age_s is not None else "no_events",
         text=_said_fresh(row),
-        cure=f"trace why {own}" if row["age_s"] is None else None,
+        cure=f"trace why {own}" if row.age_s is None else None,
         level="fresh",
         at=own,
         steps=0,

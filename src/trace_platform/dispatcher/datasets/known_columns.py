@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from trace_platform.drivers.postgres.queries import Row
+from collections.abc import Sequence
+from typing import Any
+
+from trace_platform.state.query_datasets import Described
 from trace_platform.wire.manifest import ManifestColumn
 
 
-def said_columns(described: Row) -> list[ManifestColumn]:
-    """Of a row of `query_datasets.described`: what the commits say. Empty: nothing yet."""
-    return [ManifestColumn.model_validate(column) for column in described["columns"] or ()]
+def said_columns(columns: Sequence[Any] | None) -> list[ManifestColumn]:
+    """As they are on record: what the commits say. Empty: nothing yet."""
+    return [ManifestColumn.model_validate(column) for column in columns or ()]
 
 
-def known_columns(described: Row) -> list[ManifestColumn]:
-    """As `said_columns`; of a table what its writer says, if it does."""
-    return said_columns({"columns": described["table_columns"] or described["columns"]})
+def known_columns(described: Described) -> list[ManifestColumn]:
+    """What the commits say; of a table what its writer says, if it does."""
+    return said_columns(described.table_columns or described.columns)

@@ -9,8 +9,9 @@ from trace_platform.dispatcher.datasets.find_dataset import find_files
 from trace_platform.dispatcher.datasets.survey_datasets import dataset_label
 from trace_platform.domain.errors import BadInput
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import datasets, overview, query_datasets, registry
+from trace_platform.state.datasets import Dataset
 from trace_platform.wire.dataset import DatasetFiles, Partition, PartitionFiles, Partitions
 
 _RANGE, _KEY = "range:", "key:"
@@ -35,7 +36,7 @@ async def list_partitions(
         rows = await registry.partitions(
             tx, version, first, last, after_start, after_key, limit + 1
         )
-    shown = [Partition(**row) for row in rows[:limit]]
+    shown = [Partition.model_validate(row, from_attributes=True) for row in rows[:limit]]
     return Partitions(
         dataset=dataset_label(dataset),
         dataset_version=version,
@@ -62,15 +63,15 @@ async def list_files(
         dataset=dataset_label(dataset),
         dataset_version=version,
         cold_of=cold_of,
-        current=version == dataset["current_version"],
+        current=version == dataset.current_version,
         count=count,
         partitions=shown,
         next=mark(shown[-1]) if len(rows) > limit else None,
     )
 
 
-async def _refuse_table(tx: Tx, org_id: UUID, dataset: Row, version: UUID) -> None:
-    if (await query_datasets.described(tx, org_id, [version]))[version]["is_table"]:
+async def _refuse_table(tx: Tx, org_id: UUID, dataset: Dataset, version: UUID) -> None:
+    if (await query_datasets.described(tx, org_id, [version]))[version].is_table:
         raise BadInput(
             f"'{dataset_label(dataset)}' is a table in Postgres: it has no files",
             hint="a dataset that compacts it has some: trace datasets list --all",

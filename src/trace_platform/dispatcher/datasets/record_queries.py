@@ -39,8 +39,8 @@ async def list_queries(
 ) -> QueryHistory:
     async with state.statement() as tx:
         rows = await queries.newest(tx, org_id, caller, dataset, limit)
-    fields = QueryRecord.model_fields
-    return QueryHistory(queries=[QueryRecord(**{f: row[f] for f in fields}) for row in rows])
+    found = [QueryRecord.model_validate(row, from_attributes=True) for row in rows]
+    return QueryHistory(queries=found)
 
 
 async def list_pii_accesses(
@@ -51,5 +51,5 @@ async def list_pii_accesses(
     async with overview.snapshot(state) as tx:
         named = await datasets.find_published(tx, org_id, dataset) if dataset else None
         rows = await queries.accesses(tx, org_id, caller, named.uuid if named else dataset, limit)
-    fields = PiiAccess.model_fields
-    return PiiAccesses(accesses=[PiiAccess(**{f: row[f] for f in fields}) for row in rows])
+    found = [PiiAccess.model_validate(row, from_attributes=True) for row in rows]
+    return PiiAccesses(accesses=found)

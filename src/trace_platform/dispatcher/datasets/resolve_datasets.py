@@ -25,8 +25,9 @@ from trace_platform.domain.errors import (
 )
 from trace_platform.domain.moment import moment_or_id
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import datasets, overview, query_datasets, superseded
+from trace_platform.state.query_datasets import DeployMoment, Described, HeldContent
 from trace_platform.wire.manifest import ManifestColumn, schema_hash
 from trace_platform.wire.query import DatasetRef, ResolvedDataset, ResolveRequest, ResolveResponse
 from trace_platform.wire.query_columns import merges_of, query_columns
@@ -60,7 +61,7 @@ async def resolve_datasets(
             [each.version for each in pinned.values()],
             [ref.name for ref in refs if ref.name],
         )
-        named = {row["name"]: _Found(version) for version, row in rows.items() if row["is_current"]}
+        named = {row.name: _Found(version) for version, row in rows.items() if row.is_current}
         found: list[_Found] = []
         for n, ref in enumerate(refs):
             each = pinned.get(n) if _is_pinned(ref) else named.get(ref.name)
@@ -69,7 +70,7 @@ async def resolve_datasets(
             _refuse_unreadable(ref, each, rows.get(each.version))
             found.append(each)
         places = {
-            n: (rows[each.version]["files_version"], each.moment) for n, each in enumerate(found)
+            n: (rows[each.version].files_version, each.moment) for n, each in enumerate(found)
         }
         await _refuse_lost_moments(tx, refs, places)
         held = await query_datasets.held(tx, places, files=request.files)
@@ -142,23 +143,24 @@ async def _meant_by(tx: Tx, org_id: UUID, said: Sequence[str]) -> dict[str, date
     return meant_by
 
 
-def _cut_over(pin: str, deploys: Sequence[Row]) -> datetime:
+def _cut_over(pin: str, deploys: Sequence[DeployMoment]) -> datetime:
     """Of the deploy whose id begins so, or the last one of the version."""
-    took_over = [each for each in deploys if each["status"] == "CutOver"]
+    took_over = [each for each in deploys if each.status == "CutOver"]
     if not took_over:
         raise BadInput(
-            f"{pin} never took over: it is {deploys[-1]['status']}",
+            f"{pin} never took over: it is {deploys[-1].status}",
             hint="name one that is CutOver, or a moment",
         )
     # The latest come last.
-    newest = {each["to_version"]: each["ended_at"] for each in took_over}
+    newest = {each.to_version: each.ended_at for each in took_over}
     moments = {
-        each["ended_at"] if str(each["id"]).startswith(pin) else newest[each["to_version"]]
+        each.ended_at if str(each.id).startswith(pin) else newest[each.to_version]
         for each in took_over
     }
     if len(moments) > 1:
         raise BadInput(f"{len(moments)} deploys begin with {pin}", hint="give more of the id")
-    moment: datetime = moments.pop()
+    moment = moments.pop()
+    assert moment is not None, "what has cut over has ended"
     return moment
 
 
@@ -208,18 +210,18 @@ async def _refuse_unknown(tx: Tx, org_id: UUID, ref: DatasetRef) -> NoReturn:
     )
 
 
-def _refuse_unreadable(ref: DatasetRef, found: _Found, row: Row | None) -> None:
+def _refuse_unreadable(ref: DatasetRef, found: _Found, row: Described | None) -> None:
     if row is None:
         raise NotFound(f"there is no generation {found.version} of a dataset")
     label = ref.name or dataset_label(row)
-    if row["is_table"] and found.moment is not None:
+    if row.is_table and found.moment is not None:
         raise BadInput(
             f"'{label}' is a table, and a table has no past",
             hint="pin a version of it, or read the dataset of its cold part",
         )
     # A version of a DAG that is deployed again has another generation in the place of a purged one.
-    replaced = found.moment is not None and row["created_at"] > found.moment
-    if replaced or row["purged_at"] is not None:
+    replaced = found.moment is not None and row.created_at > found.moment
+    if replaced or row.purged_at is not None:
         said = f"of {ref.at}" if ref.at else str(found.version)
         raise GenerationPurged(
             f"the generation {said} of '{label}' was purged",
@@ -242,52 +244,52 @@ async def _refuse_lost_moments(
         )
 
 
-def _resolved(ref: DatasetRef, found: _Found, row: Row, held: Row) -> ResolvedDataset:
-    said = said_columns(row)
+def _resolved(ref: DatasetRef, found: _Found, row: Described, held: HeldContent) -> ResolvedDataset:
+    said = said_columns(row.columns)
     return ResolvedDataset(
-        name=ref.name or row["name"],
-        published_as=row["name"],
+        name=ref.name or row.name,
+        published_as=row.name,
         label=dataset_label(row),
-        dataset_uuid=row["dataset_uuid"],
-        dataset_version=row["version"],
+        dataset_uuid=row.dataset_uuid,
+        dataset_version=row.version,
         at=found.moment,
         columns=query_columns(said),
-        files=held["files"],
+        files=held.uris,
         # A table says itself how many rows it has.
-        row_count=row["table_rows"] or 0 if row["is_table"] else held["row_count"],
-        table=row["is_table"],
-        mixed=held["mixed"] or _is_narrower(held, said),
+        row_count=row.table_rows or 0 if row.is_table else held.row_count,
+        table=row.is_table,
+        mixed=held.mixed or _is_narrower(held, said),
         merges=merges_of(said),
-        pii=row["pii"],
+        pii=row.pii,
         pii_missing=_missing(row, said),
         not_personal=_not_personal(row),
     )
 
 
-def _is_narrower(held: Row, said: Sequence[ManifestColumn]) -> bool:
+def _is_narrower(held: HeldContent, said: Sequence[ManifestColumn]) -> bool:
     """Whether files that are all alike lack columns that the generation has by other commits."""
-    return bool(said) and held["schema_hash"] not in (None, schema_hash(said))
+    return bool(said) and held.schema_hash not in (None, schema_hash(said))
 
 
-def _missing(row: Row, said: Sequence[ManifestColumn]) -> list[str]:
+def _missing(row: Described, said: Sequence[ManifestColumn]) -> list[str]:
     """Only of what readers see now, and where all columns are said: of an older generation `pii`
     names columns of others too, and a table may have more than its cold part. Elsewhere the query
     itself finds out, and masks what nobody knows about."""
     known = {column.name.lower() for column in (*said, *known_columns(row))}
-    is_read = row["is_current"] and row["name"] is not None
-    if not is_read or not known or (row["is_table"] and not row["table_columns"]):
+    is_read = row.is_current and row.name is not None
+    if not is_read or not known or (row.is_table and not row.table_columns):
         return []
-    return [column for column in row["pii"] if column.lower() not in known]
+    return [column for column in row.pii if column.lower() not in known]
 
 
-def _not_personal(row: Row) -> list[str]:
+def _not_personal(row: Described) -> list[str]:
     """Of an older generation: the columns that the dataset has now, but for those that it says to
     be personal. None where that cannot be believed: it names one that is not there, or has no
     readers any more."""
-    if row["is_current"] or row["present_pii"] is None:
+    if row.is_current or row.present_pii is None:
         return []
-    present = [column.name for column in said_columns({"columns": row["present_columns"]})]
-    personal = {column.lower() for column in row["present_pii"]}
+    present = [column.name for column in said_columns(row.present_columns)]
+    personal = {column.lower() for column in row.present_pii}
     if not personal <= {name.lower() for name in present}:
         return []
     return [name for name in present if name.lower() not in personal]

@@ -24,8 +24,9 @@ from trace_platform.dispatcher.versions.find_job import find_job
 from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import BadInput
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import dags, datasets, overview
+from trace_platform.state.registry import DatasetNow
 from trace_platform.wire.dataset import Direction, Lineage, LineageEdge, LineageNode
 
 # A dataset by its uuid, or a job.
@@ -68,7 +69,7 @@ async def _start(tx: Tx, org_id: UUID, subject: str) -> Node:
     if dot and "." not in job_name:
         await find_job(tx, org_id, dag_name, job_name)
         return dag_name, job_name
-    found: UUID = (await find_dataset(tx, org_id, subject))["uuid"]
+    found: UUID = (await find_dataset(tx, org_id, subject)).uuid
     return found
 
 
@@ -165,7 +166,7 @@ async def _of_column(
     direction: Direction,
     depth: int,
 ) -> Lineage:
-    dataset: UUID = (await find_dataset(tx, org_id, subject))["uuid"]
+    dataset: UUID = (await find_dataset(tx, org_id, subject)).uuid
     graph = await column_graph(tx, org_id, survey)
     _refuse_unknown_column(survey.datasets[dataset], graph.columns.get(dataset, []), name)
     start = column(dataset, name)
@@ -200,9 +201,9 @@ def _column_node(survey: Survey, graph: ColumnGraph, column: Column) -> LineageN
     )
 
 
-def _refuse_unknown_column(row: Row, derived: Sequence[str], column: str) -> None:
+def _refuse_unknown_column(row: DatasetNow, derived: Sequence[str], column: str) -> None:
     """Of a dataset whose columns no file tells any may be meant."""
-    known = list(dict.fromkeys([*(row["metadata"].get("schema") or {}), *derived]))
+    known = list(dict.fromkeys([*(row.metadata.get("schema") or {}), *derived]))
     if not known or column.lower() in {each.lower() for each in known}:
         return
     raise BadInput(

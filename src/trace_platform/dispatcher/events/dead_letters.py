@@ -8,9 +8,9 @@ from uuid import UUID
 
 from trace_platform.domain.errors import NotFound
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.drivers.queue import DeadLetters, DeadMessage
 from trace_platform.state import overview
+from trace_platform.state.overview import NamedTask
 from trace_platform.wire.dead_letter import DeadLetter, DeadLetterList
 
 
@@ -56,12 +56,12 @@ async def _described(state: Database, found: Sequence[DeadMessage]) -> list[Dead
     ]
 
 
-def _letter(message: DeadMessage, task: Row | None) -> DeadLetter:
+def _letter(message: DeadMessage, task: NamedTask | None) -> DeadLetter:
     return DeadLetter(
         **asdict(message),
-        dag_name=task["dag_name"] if task else None,
-        job_name=task["job_name"] if task else None,
-        task_status=task["status"] if task else None,
+        dag_name=task.dag_name if task else None,
+        job_name=task.job_name if task else None,
+        task_status=task.status if task else None,
     )
 
 

@@ -19,17 +19,17 @@ async def emit_events(state: Database, org_id: UUID, request: EmitRequest) -> in
         # What is current stays so until this is on record.
         await locks.share_routing(tx)
         dataset = await find_dataset(tx, org_id, request.dataset)
-        await refuse_held(tx, org_id, dataset["dag_name"], dataset["job_name"])
-        version = request.dataset_version or dataset["current_version"]
-        if not await events.known_generation(tx, org_id, dataset["uuid"], version):
+        await refuse_held(tx, org_id, dataset.dag_name, dataset.job_name)
+        version = request.dataset_version or dataset.current_version
+        if not await events.known_generation(tx, org_id, dataset.uuid, version):
             raise UnknownDataset(
                 f"'{request.dataset}' has no generation {version}",
-                hint=f"its current one is {dataset['current_version']}",
+                hint=f"its current one is {dataset.current_version}",
             )
         given = [
             NewEvent(
                 org_id=org_id,
-                dataset_uuid=dataset["uuid"],
+                dataset_uuid=dataset.uuid,
                 dataset_version=version,
                 cursor=event.cursor,
                 partition_key=event.partition_key,

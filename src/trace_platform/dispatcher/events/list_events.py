@@ -14,5 +14,5 @@ async def list_events(state: Database, org_id: UUID, named: str | None, limit: i
     """Raise UnknownDataset when nothing has that name."""
     async with state.transaction() as tx:
         dataset = await find_dataset(tx, org_id, named) if named is not None else None
-        rows = await events.listing(tx, org_id, dataset["uuid"] if dataset else None, limit)
+        rows = await events.listing(tx, org_id, dataset.uuid if dataset else None, limit)
     return EventList(events=[EventRecord.model_validate(row, from_attributes=True) for row in rows])

@@ -14,7 +14,7 @@ async def acknowledge_alerts(data: Database, request: AcknowledgeRequest) -> Ack
     async with data.transaction() as tx:
         new = await alerts_read.acknowledge(tx, request.alert_ids, request.by, request.note)
         rows = await alerts_read.by_ids(tx, request.alert_ids)
-        unknown = set(request.alert_ids) - {row["alert_id"] for row in rows}
+        unknown = set(request.alert_ids) - {row.alert_id for row in rows}
         if unknown:
             raise NotFound(
                 f"there is no alert {min(unknown)}", hint="see which there are: trace alerts"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from uuid import UUID
 
+from trace_platform.data.alerts_read import StandingAlert
 from trace_platform.dispatcher.datasets.wrong_datasets import wrong_datasets
 from trace_platform.dispatcher.health.standing_alerts import standing_alerts
 from trace_platform.dispatcher.openlineage.pending_runs import PendingRuns
@@ -15,8 +16,10 @@ from trace_platform.domain.errors import Unavailable
 from trace_platform.domain.figures import count, duration
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import overview, registry, sources
+from trace_platform.state.overview import AliveWorker, LockWait, Outage, RecentEnds, SourceSilence
+from trace_platform.state.registry import DatasetAge
+from trace_platform.state.sources import ListedSource
 from trace_platform.wire.control import Health, HealthRule, JobQueue
 
 MAX_QUEUE_DEPTH = 1_000
@@ -74,7 +77,7 @@ async def check_health(
     return Health(firing=any(rule.firing for rule in rules), rules=rules)
 
 
-async def _standing(data: Database) -> list[Row] | None:
+async def _standing(data: Database) -> list[StandingAlert] | None:
     """None: Postgres data, which has them, does not answer."""
     try:
         return await standing_alerts(data)
@@ -109,11 +112,11 @@ def _lineage_events(runs: PendingRuns) -> HealthRule:
     )
 
 
-def _failure_rate(ends: Row) -> HealthRule:
-    rate = ends["failed"] / ends["ended"] if ends["ended"] else 0.0
-    enough = ends["ended"] >= MIN_ENDED
-    ended = count(ends["ended"], "task")
-    text = f"{ends['failed']:,} of {ended} failed that ended within 15 minutes"
+def _failure_rate(ends: RecentEnds) -> HealthRule:
+    rate = ends.failed / ends.ended if ends.ended else 0.0
+    enough = ends.ended >= MIN_ENDED
+    ended = count(ends.ended, "task")
+    text = f"{ends.failed:,} of {ended} failed that ended within 15 minutes"
     return HealthRule(
         code="failure_rate",
         firing=enough and rate > MAX_FAILURE_RATE,
@@ -123,9 +126,9 @@ def _failure_rate(ends: Row) -> HealthRule:
     )
 
 
-def _source_heartbeat(silences: list[Row], listed: list[Row]) -> HealthRule:
+def _source_heartbeat(silences: list[SourceSilence], listed: list[ListedSource]) -> HealthRule:
     """A source that runs is silent, one that should run is dead, or a schedule was not kept."""
-    silent = [(max(row["silent_s"], 0.0), _name(row)) for row in silences]
+    silent = [(max(row.silent_s, 0.0), _name(row)) for row in silences]
     wrong = [
         (age_s, f"{name} was heard {duration(age_s)} ago")
         for age_s, name in silent
@@ -143,38 +146,38 @@ def _source_heartbeat(silences: list[Row], listed: list[Row]) -> HealthRule:
     )
 
 
-def _dead(row: Row) -> tuple[float, str] | None:
-    if row["kind"] != "always_on" or state_of(row) != "Dead":
+def _dead(row: ListedSource) -> tuple[float, str] | None:
+    if row.kind != "always_on" or state_of(row) != "Dead":
         return None
-    age_s = max(row["ended_s"] or 0.0, 0.0)
-    why = row["error_code"] or "it ended"
+    age_s = max(row.ended_s or 0.0, 0.0)
+    why = row.error_code or "it ended"
     return age_s, f"{_name(row)} is dead for {duration(age_s)} ({why})"
 
 
-def _stuck(row: Row) -> tuple[float, str] | None:
-    if row["kind"] != "always_on" or state_of(row) != "Stuck":
+def _stuck(row: ListedSource) -> tuple[float, str] | None:
+    if row.kind != "always_on" or state_of(row) != "Stuck":
         return None
-    return stuck_s(row), f"{_name(row)} {stuck_words(row)}: {row['progress']['stuck']}"
+    return stuck_s(row), f"{_name(row)} {stuck_words(row)}: {(row.progress or {})['stuck']}"
 
 
-def _late(row: Row) -> tuple[float, str] | None:
+def _late(row: ListedSource) -> tuple[float, str] | None:
     """Two ticks are missing, and somebody would have told them."""
-    if row["kind"] != "cron" or row["on_hold"] or row["last_tick"] is None:
+    if row.kind != "cron" or row.on_hold or row.last_tick is None:
         return None
-    source = row["source"]
-    due = overdue_at(source["schedule"], source["timezone"], row["last_tick"], TICK_GRACE_S)
-    if due is None or row["now"] <= due:
+    source = row.source
+    due = overdue_at(source["schedule"], source["timezone"], row.last_tick, TICK_GRACE_S)
+    if due is None or row.now <= due:
         return None
-    age_s = (row["now"] - row["last_tick"]).total_seconds()
+    age_s = (row.now - row.last_tick).total_seconds()
     return age_s, f"{_name(row)} ticked {duration(age_s)} ago: does the scheduler run?"
 
 
-def _name(row: Row) -> str:
-    return f"{row['dag_name']}.{row['job_name']}"
+def _name(row: SourceSilence | ListedSource | Outage) -> str:
+    return f"{row.dag_name}.{row.job_name}"
 
 
 def _workers_at_capacity(
-    queues: list[JobQueue], workers: list[Row], runtimes: Runtimes
+    queues: list[JobQueue], workers: list[AliveWorker], runtimes: Runtimes
 ) -> HealthRule:
     """What is on hold or at its own limit waits for something else than a worker."""
     waiting: dict[tuple[str, bool], int] = defaultdict(int)
@@ -197,15 +200,15 @@ def _workers_at_capacity(
     )
 
 
-def _dataset_freshness(ages: list[Row], wrong: list[str]) -> HealthRule:
+def _dataset_freshness(ages: list[DatasetAge], wrong: list[str]) -> HealthRule:
     """The one that is the most over its max_age speaks for all; what is wrong is not fresh."""
-    worst = max(ages, key=lambda row: row["age_s"] / row["max_age_s"], default=None)
+    worst = max(ages, key=lambda row: row.age_s / row.max_age_s, default=None)
     if worst is None:
         text, age_s, limit_s = "no published dataset has a max_age", 0.0, 0.0
     else:
-        age_s, limit_s = worst["age_s"], worst["max_age_s"]
-        text = f"{worst['name']} changed {duration(age_s)} ago, and may be {duration(limit_s)} old"
-    over = sum(row["age_s"] > row["max_age_s"] for row in ages)
+        age_s, limit_s = worst.age_s, worst.max_age_s
+        text = f"{worst.name} changed {duration(age_s)} ago, and may be {duration(limit_s)} old"
+    over = sum(row.age_s > row.max_age_s for row in ages)
     more = f"; {over - 1:,} more are too old" if over > 1 else ""
     known = f"known to be wrong: {', '.join(wrong)}; " if wrong else ""
     return HealthRule(
@@ -217,12 +220,12 @@ def _dataset_freshness(ages: list[Row], wrong: list[str]) -> HealthRule:
     )
 
 
-def _database_locks(waiting: Row | None) -> HealthRule:
+def _database_locks(waiting: LockWait | None) -> HealthRule:
     """Claims, routes and commits that get no turn: whatever else looks well, nothing moves."""
-    waits_s = waiting["waits_s"] if waiting else 0.0
+    waits_s = waiting.waits_s if waiting else 0.0
     text = "no statement waits for a lock for long"
     if waiting and waits_s > MAX_LOCK_WAIT_S:
-        holders = ", ".join(map(str, waiting["held_by"])) or "somebody"
+        holders = ", ".join(map(str, waiting.held_by)) or "somebody"
         text = f"a statement waits {duration(waits_s)} for a lock of database session {holders}"
     return HealthRule(
         code="database_locks",
@@ -233,17 +236,17 @@ def _database_locks(waiting: Row | None) -> HealthRule:
     )
 
 
-def _outages(outages: list[Row]) -> HealthRule:
+def _outages(outages: list[Outage]) -> HealthRule:
     """The tasks that have waited the longest speak for all."""
     longest = outages[0] if outages else None
     text = "no task waits for something that is away"
     if longest:
-        said = f" ([{longest['error_code']}] {longest['error_message']})"
+        said = f" ([{longest.error_code}] {longest.error_message})"
         text = (
-            f"{count(longest['tasks'], 'task')} of {_name(longest)} found something away for"
-            f" {duration(longest['lasts_s'])}{said if longest['error_code'] else ''}"
+            f"{count(longest.tasks, 'task')} of {_name(longest)} found something away for"
+            f" {duration(longest.lasts_s)}{said if longest.error_code else ''}"
         )
-    lasts_s = longest["lasts_s"] if longest else 0.0
+    lasts_s = longest.lasts_s if longest else 0.0
     return HealthRule(
         code="outages",
         firing=lasts_s > MAX_OUTAGE_S,
@@ -253,7 +256,7 @@ def _outages(outages: list[Row]) -> HealthRule:
     )
 
 
-def _alerts(alerts: list[Row] | None) -> HealthRule:
+def _alerts(alerts: list[StandingAlert] | None) -> HealthRule:
     """The newest speaks for all."""
     if alerts is None:
         text = "Postgres data does not answer: which critical alerts stand is not known"
@@ -271,11 +274,11 @@ def _alerts(alerts: list[Row] | None) -> HealthRule:
     )
 
 
-def _standing_words(alert: Row) -> str:
-    by = ".".join(part for part in (alert["dag"], alert["job"]) if part)
+def _standing_words(alert: StandingAlert) -> str:
+    by = ".".join(part for part in (alert.dag, alert.job) if part)
     return (
-        f"{alert['code']}{f' of {by}' if by else ''}, {duration(alert['age_s'])} ago:"
-        f" {alert['message']} (until it is over, or trace alerts ack {alert['alert_id']})"
+        f"{alert.code}{f' of {by}' if by else ''}, {duration(alert.age_s)} ago:"
+        f" {alert.message} (until it is over, or trace alerts ack {alert.alert_id})"
     )
 
 
@@ -286,13 +289,15 @@ def could_start(queue: JobQueue) -> bool:
     return not held and not full
 
 
-def free_slots(workers: list[Row], runtime: str, *, sources: bool = False) -> int:
-    slots, running = ("source_slots", "running_sources") if sources else ("slots", "running")
-    return sum(max(w[slots] - w[running], 0) for w in workers if w["runtime"] == runtime)
+def free_slots(workers: list[AliveWorker], runtime: str, *, sources: bool = False) -> int:
+    alive = [worker for worker in workers if worker.runtime == runtime]
+    if sources:
+        return sum(max(each.source_slots - each.running_sources, 0) for each in alive)
+    return sum(max(each.slots - each.running, 0) for each in alive)
 
 
-def _full(runtime: str, sources: bool, waiting: int, workers: list[Row]) -> str:
-    alive = sum(worker["runtime"] == runtime for worker in workers)
+def _full(runtime: str, sources: bool, waiting: int, workers: list[AliveWorker]) -> str:
+    alive = sum(worker.runtime == runtime for worker in workers)
     what = count(waiting, "source" if sources else "task")
     wait = f"{what} of {runtime} wait{'s' if waiting == 1 else ''}"
     if not alive:

@@ -10,9 +10,9 @@ from trace_platform.dispatcher.tasks.task_payload import task_payloads
 from trace_platform.dispatcher.versions.refuse_unknown_dag import check_known, refuse_unknown_dag
 from trace_platform.domain.errors import BadInput, NotFound
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import dags, datasets, overview, tasks
 from trace_platform.state.dags import ActiveJob
+from trace_platform.state.overview import AlikeTasks
 from trace_platform.state.task_rows import TaskCount
 from trace_platform.wire.control import (
     DagStatus,
@@ -95,15 +95,15 @@ async def group_tasks(
             await check_known(tx, org_id, dag_name)
     return TaskGroups(
         groups=[_group(row) for row in rows[:limit]],
-        more=len(rows) > limit or any(row["older"] for row in rows),
+        more=len(rows) > limit or any(row.older for row in rows),
     )
 
 
-def _group(row: Row) -> TaskGroup:
+def _group(row: AlikeTasks) -> TaskGroup:
     own = ("dag_name", "job_name", "tasks", "first_at", "last_at")
     return TaskGroup(
-        **{field: row[field] for field in own},
-        newest=TaskStatus(**{field: row[field] for field in TaskStatus.model_fields}),
+        **{field: getattr(row, field) for field in own},
+        newest=TaskStatus(**{field: getattr(row, field) for field in TaskStatus.model_fields}),
     )
 
 
@@ -113,13 +113,13 @@ async def tasks_like(state: Database, org_id: UUID, prefix: str, limit: int) -> 
     first, last = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
     async with state.transaction() as tx:
         rows = await overview.tasks_between(tx, org_id, first, last, limit)
-    return TaskList(tasks=[TaskStatus(**row) for row in rows])
+    return TaskList(tasks=[TaskStatus.model_validate(row, from_attributes=True) for row in rows])
 
 
 async def tasks_ending(state: Database, org_id: UUID, suffix: str, limit: int) -> TaskList:
     async with state.transaction() as tx:
         rows = await overview.tasks_ending(tx, org_id, _digits(suffix), limit)
-    return TaskList(tasks=[TaskStatus(**row) for row in rows])
+    return TaskList(tasks=[TaskStatus.model_validate(row, from_attributes=True) for row in rows])
 
 
 def _digits(part: str) -> str:

@@ -31,7 +31,7 @@ async def explain(
         if not dot or "." in job_name:
             dataset = await datasets.find(tx, org_id, subject)
             if dataset is not None:
-                return await explain_dataset(tx, org_id, dataset["uuid"], wrong)
+                return await explain_dataset(tx, org_id, dataset.uuid, wrong)
         if task_id is not None:
             return await explain_task(tx, runtimes, org_id, task_id)
         if not dot:

@@ -20,9 +20,11 @@ from trace_platform.dispatcher.pressure.list_queues import holds_of, job_queues
 from trace_platform.dispatcher.versions.find_job import find_job
 from trace_platform.domain.figures import count, duration
 from trace_platform.domain.runtimes import Runtimes
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import checks, overview, sources
 from trace_platform.state.dags import ActiveJob
+from trace_platform.state.overview import JobFailure, Outage
+from trace_platform.state.sources import ListedSource
 from trace_platform.wire.control import PRIORITIES, Hold, JobQueue, LastEvent, Reason, Why
 
 
@@ -30,9 +32,12 @@ async def explain_job(
     tx: Tx, runtimes: Runtimes, org_id: UUID, dag_name: str, job_name: str
 ) -> Why:
     job = await find_job(tx, org_id, dag_name, job_name)
-    inputs = [LastEvent(**row) for row in await overview.inputs_of_job(tx, job.id)]
+    inputs = [
+        LastEvent.model_validate(row, from_attributes=True)
+        for row in await overview.inputs_of_job(tx, job.id)
+    ]
     rows = await overview.newest_outputs(tx, org_id, dag_name, job_name)
-    outputs = [LastEvent(**row) for row in rows]
+    outputs = [LastEvent.model_validate(row, from_attributes=True) for row in rows]
     name = f"{dag_name}.{job_name}"
     if job.runtime is None:
         found = await holds_of(tx, org_id, dag_name, job_name)
@@ -74,8 +79,8 @@ def _why(
     )
 
 
-def _is_of(row: Row, job: ActiveJob) -> bool:
-    return (row["dag_name"], row["job_name"]) == (job.dag_name, job.name)
+def _is_of(row: Outage | ListedSource, job: ActiveJob) -> bool:
+    return (row.dag_name, row.job_name) == (job.dag_name, job.name)
 
 
 async def _stuck(tx: Tx, org_id: UUID, job: ActiveJob) -> list[Reason]:
@@ -86,13 +91,13 @@ async def _stuck(tx: Tx, org_id: UUID, job: ActiveJob) -> list[Reason]:
     return [reason for run in runs for reason in stuck_reason(name, run)]
 
 
-def _outage(row: Row) -> Reason:
-    said = f": [{row['error_code']}] {row['error_message']}" if row["error_code"] else ""
-    waits = "waits" if row["tasks"] == 1 else "wait"
+def _outage(row: Outage) -> Reason:
+    said = f": [{row.error_code}] {row.error_message}" if row.error_code else ""
+    waits = "waits" if row.tasks == 1 else "wait"
     return Reason(
         code="waits_for_provider",
-        text=f"{count(row['tasks'], 'task')} of {row['dag_name']}.{row['job_name']} {waits} for"
-        f" something that is away since {duration(row['lasts_s'])} ago{said}",
+        text=f"{count(row.tasks, 'task')} of {row.dag_name}.{row.job_name} {waits} for"
+        f" something that is away since {duration(row.lasts_s)} ago{said}",
         cure="they go on by themselves; trace rpc status and trace status show what is away",
     )
 
@@ -136,14 +141,14 @@ def _work(around: Surroundings) -> Iterator[Reason]:
 
 
 def _arriving(
-    name: str, queue: JobQueue, failure: Row | None, inputs: list[LastEvent]
+    name: str, queue: JobQueue, failure: JobFailure | None, inputs: list[LastEvent]
 ) -> Iterator[Reason]:
     """What its inputs did, and how that ended: a failure since the newest event is the news."""
     yield from _not_routed(inputs)
     youngest = min((event.age_s for event in inputs if event.age_s is not None), default=0.0)
     idle = [] if _is_busy(queue) else [_idle(name, inputs)]
     failing = [_failing(name, failure)] if failure else []
-    is_news = failure is not None and failure["age_s"] <= youngest
+    is_news = failure is not None and failure.age_s <= youngest
     yield from [*failing, *idle] if is_news else [*idle, *failing]
 
 
@@ -151,12 +156,12 @@ def _is_busy(queue: JobQueue) -> bool:
     return bool(queue.ready + queue.deferred + queue.running + queue.retrying)
 
 
-def _failing(name: str, failure: Row) -> Reason:
+def _failing(name: str, failure: JobFailure) -> Reason:
     return Reason(
         code="failing",
-        text=f"a task of {name} failed for good {duration(failure['age_s'])} ago:"
-        f" [{failure['error_code']}] {failure['error_message']}",
-        cure=f"mend the cause, then trace tasks retry {failure['task_id']}",
+        text=f"a task of {name} failed for good {duration(failure.age_s)} ago:"
+        f" [{failure.error_code}] {failure.error_message}",
+        cure=f"mend the cause, then trace tasks retry {failure.task_id}",
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from trace_platform.data import alerts_read
+from trace_platform.data.alerts_read import ListedAlert
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.wire.alert import SEVERITIES, Alert, AlertList, Severity
 
 
@@ -18,7 +20,8 @@ async def list_alerts(
     return AlertList(alerts=[alert_of(row) for row in rows])
 
 
-def alert_of(row: Row) -> Alert:
-    is_over = row["is_over"] or row["severity"] == "info"
-    known = {field: value for field, value in row.items() if field != "is_over"}
-    return Alert(**known, stands=not is_over and row["acknowledged_at"] is None)
+def alert_of(row: ListedAlert) -> Alert:
+    is_over = row.is_over or row.severity == "info"
+    known = asdict(row)
+    del known["is_over"]
+    return Alert(**known, stands=not is_over and row.acknowledged_at is None)

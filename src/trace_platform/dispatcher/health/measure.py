@@ -10,8 +10,9 @@ from trace_platform.dispatcher.health.check_health import could_start
 from trace_platform.dispatcher.health.metrics import Metrics, Sample
 from trace_platform.dispatcher.pressure.list_queues import job_queues
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import overview, registry
+from trace_platform.state.overview import AliveWorker, Outage, SourceLag, SourceSilence
+from trace_platform.state.registry import DatasetAge
 from trace_platform.wire.control import JobQueue
 
 
@@ -30,12 +31,12 @@ async def measure(state: Database, org_id: UUID, metrics: Metrics) -> int:
             *_queue_samples(queues),
             *_job_samples(queues),
             *_worker_samples(workers),
-            *(Sample("trace_source_lag_seconds", row["lag_s"], _job(row)) for row in lags),
+            *(Sample("trace_source_lag_seconds", row.lag_s, _job(row)) for row in lags),
             *_silence_samples(silences),
             *_age_samples(ages),
-            *(Sample("trace_outage_seconds", row["lasts_s"], _job(row)) for row in outages),
-            Sample("trace_outbox_rows", owed["rows"], {}),
-            Sample("trace_outbox_lag_seconds", owed["lag_s"], {}),
+            *(Sample("trace_outage_seconds", row.lasts_s, _job(row)) for row in outages),
+            Sample("trace_outbox_rows", owed.rows, {}),
+            Sample("trace_outbox_lag_seconds", owed.lag_s, {}),
         ]
     )
     return 0
@@ -81,43 +82,43 @@ def _hold_samples(queue: JobQueue, of_job: dict[str, str]) -> Iterator[Sample]:
         yield Sample("trace_job_holds", causes[cause], {**of_job, "cause": cause})
 
 
-def _worker_samples(workers: list[Row]) -> Iterator[Sample]:
-    by_runtime: dict[str, list[Row]] = defaultdict(list)
+def _worker_samples(workers: list[AliveWorker]) -> Iterator[Sample]:
+    by_runtime: dict[str, list[AliveWorker]] = defaultdict(list)
     for worker in workers:
-        by_runtime[worker["runtime"]].append(worker)
+        by_runtime[worker.runtime].append(worker)
     for runtime, alive in by_runtime.items():
         of_runtime = {"runtime": runtime}
-        busy = sum(worker["running"] for worker in alive)
-        free = sum(max(worker["slots"] - worker["running"], 0) for worker in alive)
+        busy = sum(worker.running for worker in alive)
+        free = sum(max(worker.slots - worker.running, 0) for worker in alive)
         yield Sample("trace_workers", len(alive), of_runtime)
         yield Sample("trace_worker_slots", busy, {**of_runtime, "state": "busy"})
         yield Sample("trace_worker_slots", free, {**of_runtime, "state": "free"})
-        busy = sum(worker["running_sources"] for worker in alive)
-        free = sum(max(worker["source_slots"] - worker["running_sources"], 0) for worker in alive)
+        busy = sum(worker.running_sources for worker in alive)
+        free = sum(max(worker.source_slots - worker.running_sources, 0) for worker in alive)
         yield Sample("trace_worker_source_slots", busy, {**of_runtime, "state": "busy"})
         yield Sample("trace_worker_source_slots", free, {**of_runtime, "state": "free"})
 
 
-def _silence_samples(silences: list[Row]) -> Iterator[Sample]:
+def _silence_samples(silences: list[SourceSilence]) -> Iterator[Sample]:
     """Of several tasks of one source, the one that was not heard the longest: it comes first."""
-    longest: dict[tuple[str, ...], Row] = {}
+    longest: dict[tuple[str, ...], SourceSilence] = {}
     for row in silences:
-        longest.setdefault((row["dag_name"], row["job_name"]), row)
+        longest.setdefault((row.dag_name, row.job_name), row)
     for row in longest.values():
-        yield Sample("trace_source_heartbeat_age_seconds", max(row["silent_s"], 0.0), _job(row))
-        if row["behind"] is not None:
-            yield Sample("trace_source_behind", row["behind"], _job(row))
-        if row["heard_s"] is not None:
-            yield Sample("trace_source_heard_age_seconds", row["heard_s"], _job(row))
-        yield Sample("trace_source_stuck_seconds", row["stuck_s"], _job(row))
+        yield Sample("trace_source_heartbeat_age_seconds", max(row.silent_s, 0.0), _job(row))
+        if row.behind is not None:
+            yield Sample("trace_source_behind", row.behind, _job(row))
+        if row.heard_s is not None:
+            yield Sample("trace_source_heard_age_seconds", row.heard_s, _job(row))
+        yield Sample("trace_source_stuck_seconds", row.stuck_s, _job(row))
 
 
-def _age_samples(ages: list[Row]) -> Iterator[Sample]:
+def _age_samples(ages: list[DatasetAge]) -> Iterator[Sample]:
     for row in ages:
-        of_dataset = {"dataset": row["name"]}
-        yield Sample("trace_dataset_age_seconds", row["age_s"], of_dataset)
-        yield Sample("trace_dataset_max_age_seconds", row["max_age_s"], of_dataset)
+        of_dataset = {"dataset": row.name}
+        yield Sample("trace_dataset_age_seconds", row.age_s, of_dataset)
+        yield Sample("trace_dataset_max_age_seconds", row.max_age_s, of_dataset)
 
 
-def _job(row: Row) -> dict[str, str]:
-    return {"dag": row["dag_name"], "job": row["job_name"]}
+def _job(row: SourceSilence | SourceLag | Outage) -> dict[str, str]:
+    return {"dag": row.dag_name, "job": row.job_name}

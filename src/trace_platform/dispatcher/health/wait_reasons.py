@@ -13,8 +13,10 @@ from trace_platform.dispatcher.sources.list_sources import stuck_s, stuck_words
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.figures import count, duration
 from trace_platform.domain.runtimes import Runtime, Runtimes
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import overview
+from trace_platform.state.overview import AliveWorker, SlotHolder, TaskNow
+from trace_platform.state.sources import ListedSource
 from trace_platform.wire.control import Hold, JobQueue, Pressure, Reason
 
 # Of the tasks that hold a job's slots.
@@ -27,9 +29,9 @@ class Surroundings:
 
     queue: JobQueue
     queues: dict[str, JobQueue]
-    workers: list[Row]
+    workers: list[AliveWorker]
     runtimes: Runtimes
-    holders: list[Row]
+    holders: list[SlotHolder]
 
     @property
     def name(self) -> str:
@@ -88,12 +90,12 @@ def start_reasons(around: Surroundings) -> Iterator[Reason]:
         yield from _worker_reasons(around, runtime)
 
 
-def stuck_reason(name: str, run: Row) -> Iterator[Reason]:
+def stuck_reason(name: str, run: ListedSource | TaskNow) -> Iterator[Reason]:
     """Of a source that runs, by its `progress`."""
     if stuck_s(run):
         yield Reason(
             code="source_stuck",
-            text=f"{name} {stuck_words(run)}: {run['progress']['stuck']}",
+            text=f"{name} {stuck_words(run)}: {(run.progress or {})['stuck']}",
             cure="trace rpc status shows its nodes; it goes on by itself",
         )
 
@@ -130,8 +132,7 @@ def _measured(pressure: Pressure) -> str:
 
 def _at_limit(around: Surroundings, limit: int) -> Reason:
     shown = ", ".join(
-        f"{row['task_id']} on {row['worker_id']} for {duration(row['running_s'])}"
-        for row in around.holders
+        f"{row.task_id} on {row.worker_id} for {duration(row.running_s)}" for row in around.holders
     )
     more = " and others" if around.queue.running > len(around.holders) else ""
     return Reason(
@@ -143,9 +144,9 @@ def _at_limit(around: Surroundings, limit: int) -> Reason:
 
 
 def _worker_reasons(around: Surroundings, runtime: Runtime) -> Iterator[Reason]:
-    alive = [worker for worker in around.workers if worker["runtime"] == runtime.name]
+    alive = [worker for worker in around.workers if worker.runtime == runtime.name]
     sources = around.queue.is_source
-    slots = sum(worker["source_slots" if sources else "slots"] for worker in alive)
+    slots = sum(worker.source_slots if sources else worker.slots for worker in alive)
     if not alive:
         yield Reason(
             code="no_worker",

@@ -13,8 +13,9 @@ from trace_platform.domain.block_range import MAX_BLOCK, BlockRange
 from trace_platform.domain.errors import BadInput, Conflict, Forbidden
 from trace_platform.domain.freshness import Given
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import dags, invalidations, locks, scopes
+from trace_platform.state.datasets import Dataset
 from trace_platform.state.invalidations import InvalidPart, NewInvalidation, RecordedInvalidation
 from trace_platform.state.scopes import ScopeInput
 from trace_platform.state.task_rows import HeldTask, Pinned
@@ -46,11 +47,11 @@ async def invalidate(
         # What is current stays so until this is on record.
         await locks.share_routing(tx)
         dataset = await find_dataset(tx, org_id, request.dataset)
-        job = await dags.active_job(tx, org_id, dataset["dag_name"], dataset["job_name"])
-        shared = dataset["job_name"].startswith("@")
+        job = await dags.active_job(tx, org_id, dataset.dag_name, dataset.job_name)
+        shared = dataset.job_name.startswith("@")
         if job is None and not shared:
             raise BadInput(
-                f"'{request.dataset}' is made by {dataset['dag_name']}.{dataset['job_name']}, "
+                f"'{request.dataset}' is made by {dataset.dag_name}.{dataset.job_name}, "
                 "which is not deployed any more",
                 hint="nothing reads it, and nothing can make it anew",
             )
@@ -58,8 +59,8 @@ async def invalidate(
             **_scope(request),
             id=request.request_id or uuid4(),
             org_id=org_id,
-            dataset_uuid=dataset["uuid"],
-            dataset_version=dataset["current_version"],
+            dataset_uuid=dataset.uuid,
+            dataset_version=dataset.current_version,
             # What several jobs write nobody makes anew.
             remade=job is None or job.activation == "source",
         )
@@ -67,7 +68,7 @@ async def invalidate(
         recorded = await invalidations.get(tx, given.id)
         assert recorded is not None, "it was just recorded, or before"
         _refuse_another(request, dataset, recorded, org_id)
-        producer = f"{dataset['dag_name']}.{dataset['job_name']}"
+        producer = f"{dataset.dag_name}.{dataset.job_name}"
         jobs, note = await _concerned(tx, recorded, producer)
     return InvalidateResponse(
         invalidation_id=recorded.id,
@@ -79,11 +80,11 @@ async def invalidate(
 
 
 def _refuse_another(
-    request: InvalidateRequest, dataset: Row, found: RecordedInvalidation, org_id: UUID
+    request: InvalidateRequest, dataset: Dataset, found: RecordedInvalidation, org_id: UUID
 ) -> None:
     """Its range may have grown since: what it was merged with is part of it."""
     said = (found.org_id, found.dataset_uuid, found.reason)
-    if said != (org_id, dataset["uuid"], request.reason):
+    if said != (org_id, dataset.uuid, request.reason):
         raise Conflict(
             f"request {request.request_id} was made before, for something else",
             hint="make another request_id for another request",

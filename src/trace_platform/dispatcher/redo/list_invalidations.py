@@ -19,7 +19,7 @@ async def list_invalidations(
     async with state.transaction() as tx:
         dataset = await find_dataset(tx, org_id, named) if named is not None else None
         rows = await invalidations.listing(
-            tx, org_id, dataset["uuid"] if dataset else None, limit, open_only=open_only
+            tx, org_id, dataset.uuid if dataset else None, limit, open_only=open_only
         )
     return InvalidationList(
         invalidations=[InvalidationStatus(**asdict(row), state=_state(row)) for row in rows]

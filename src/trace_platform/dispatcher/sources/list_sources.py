@@ -10,9 +10,9 @@ from uuid import UUID
 from trace_platform.domain.cron import next_tick
 from trace_platform.domain.figures import duration
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import overview, sources
-from trace_platform.state.sources import LeavingRun
+from trace_platform.state.overview import TaskNow
+from trace_platform.state.sources import LeavingRun, ListedSource
 from trace_platform.wire.sources import SourceList, SourceState, SourceStatus
 
 # A node that hiccups is waited out: what takes longer is said.
@@ -27,31 +27,31 @@ async def list_sources(state: Database, org_id: UUID) -> SourceList:
     return SourceList(sources=sorted(listed, key=lambda s: (s.dag_name, s.job_name)))
 
 
-def state_of(row: Row) -> SourceState:
+def state_of(row: ListedSource) -> SourceState:
     """The life of a run in a word; of other sources whether they emit."""
-    if row["kind"] != "always_on":
-        return "Paused" if row["on_hold"] else "Active"
-    if row["status"] == "Canceled" and not row["superseded"]:
+    if row.kind != "always_on":
+        return "Paused" if row.on_hold else "Active"
+    if row.status == "Canceled" and not row.superseded:
         return "Canceled"
-    if row["status"] == "Running" and _ends(row):
+    if row.status == "Running" and _ends(row):
         return "Draining"
-    if row["on_hold"]:
+    if row.on_hold:
         return "Paused"
-    if row["status"] == "Running":
+    if row.status == "Running":
         return "Stuck" if stuck_s(row) > MAX_STUCK_S else "Running"
     # Completed: it is started again in a moment.
-    return "Dead" if row["status"] in ("Failed", "Completed") else "Pending"
+    return "Dead" if row.status in ("Failed", "Completed") else "Pending"
 
 
-def stuck_s(row: Row) -> float:
+def stuck_s(row: ListedSource | TaskNow) -> float:
     """For how long a source that runs does not get on; 0: it does."""
-    progress = row["progress"] or {}
+    progress = row.progress or {}
     return float(progress["stuck_s"]) if progress.get("stuck") else 0.0
 
 
-def stuck_words(row: Row) -> str:
+def stuck_words(row: ListedSource | TaskNow) -> str:
     """Where it stands, for how long, and how long ago the outside was heard."""
-    progress = row["progress"]
+    progress = row.progress or {}
     heard = progress.get("heard_s")
     said = "its head was never heard of"
     if heard is not None:
@@ -59,8 +59,8 @@ def stuck_words(row: Row) -> str:
     return f"does not get on for {duration(stuck_s(row))} ({said})"
 
 
-def _progress(row: Row) -> dict[str, Any]:
-    progress = row["progress"] if row["status"] == "Running" else None
+def _progress(row: ListedSource) -> dict[str, Any]:
+    progress = row.progress if row.status == "Running" else None
     if not progress:
         return {}
     heard = progress.get("heard_s") is not None
@@ -73,34 +73,34 @@ def _progress(row: Row) -> dict[str, Any]:
     }
 
 
-def _ends(row: Row) -> bool:
-    asked = row["drain_requested_at"] or row["cancel_requested_at"]
-    return bool(row["superseded"] or asked)
+def _ends(row: ListedSource) -> bool:
+    asked = row.drain_requested_at or row.cancel_requested_at
+    return bool(row.superseded or asked)
 
 
-def _status(row: Row) -> SourceStatus:
-    state, kind = state_of(row), row["kind"]
+def _status(row: ListedSource) -> SourceStatus:
+    state, kind = state_of(row), row.kind
     dead = state == "Dead"
     return SourceStatus(
-        dag_name=row["dag_name"],
-        job_name=row["job_name"],
+        dag_name=row.dag_name,
+        job_name=row.job_name,
         kind=kind,
         state=state,
-        run_id=row["run_id"],
-        attempt=row["attempt"],
-        error_code=row["error_code"] if dead else None,
-        error_message=row["error_message"] if dead else None,
-        next_retry_at=row["next_retry_at"] if dead else None,
-        last_event_age_s=row["last_event_s"],
-        last_tick=row["last_tick"] if kind == "cron" else None,
+        run_id=row.run_id,
+        attempt=row.attempt,
+        error_code=row.error_code if dead else None,
+        error_message=row.error_message if dead else None,
+        next_retry_at=row.next_retry_at if dead else None,
+        last_event_age_s=row.last_event_s,
+        last_tick=row.last_tick if kind == "cron" else None,
         next_tick=_next(row) if kind == "cron" and state != "Paused" else None,
         **_progress(row),
-        path=f"/v1/hooks/{row['dag_name']}/{row['job_name']}" if kind == "webhook" else None,
+        path=f"/v1/hooks/{row.dag_name}/{row.job_name}" if kind == "webhook" else None,
     )
 
 
-def _next(row: Row) -> datetime | None:
-    return next_tick(row["source"]["schedule"], row["source"]["timezone"], row["now"])
+def _next(row: ListedSource) -> datetime | None:
+    return next_tick(row.source["schedule"], row.source["timezone"], row.now)
 
 
 def _leaving(run: LeavingRun) -> SourceStatus:

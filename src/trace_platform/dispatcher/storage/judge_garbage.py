@@ -86,16 +86,14 @@ async def left_by(
     """Where these attempts, which are over, may have left something: not listed yet."""
     outputs = defaultdict(list)
     for row in await garbage.outputs_of(tx, (task_id for task_id, _ in attempts)):
-        outputs[row["task_id"]].append(row)
+        outputs[row.task_id].append(row)
     staged = {
-        attempt_prefix(bucket, row["org_id"], row["dataset_uuid"], row["dataset_version"], *attempt)
+        attempt_prefix(bucket, row.org_id, row.dataset_uuid, row.dataset_version, *attempt)
         for attempt in attempts
         for row in outputs[attempt[0]]
     }
     batches = {
-        (row["dataset_uuid"], *attempt): scratch_prefix(
-            scratch_bucket, row["dataset_uuid"], *attempt
-        )
+        (row.dataset_uuid, *attempt): scratch_prefix(scratch_bucket, row.dataset_uuid, *attempt)
         for attempt in attempts
         for row in outputs[attempt[0]]
     }

@@ -17,8 +17,10 @@ from trace_platform.domain.errors import BadInput, DatasetInUse, UnknownDataset
 from trace_platform.domain.prefix import generation_prefix
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import locks, overview, registry
+from trace_platform.state.datasets import Dataset
+from trace_platform.state.registry import DatasetGeneration
 from trace_platform.wire.dataset import PurgedGeneration, PurgePlan, PurgeResponse
 
 log = structlog.get_logger()
@@ -49,12 +51,12 @@ async def plan_purge(
         if generation is not None:
             rows = [await find_generation(tx, dataset, generation)]
         else:
-            found = await registry.versions(tx, dataset["uuid"])
-            there = [row for row in found if row["purged_at"] is None]
+            found = await registry.versions(tx, dataset.uuid)
+            there = [row for row in found if row.purged_at is None]
             rows = there[KEEP if keep is None else keep :]
         return PurgePlan(
             dataset=dataset_label(dataset),
-            producer=f"{dataset['dag_name']}.{dataset['job_name']}",
+            producer=f"{dataset.dag_name}.{dataset.job_name}",
             generations=await _amounts(tx, rows),
         )
 
@@ -76,8 +78,8 @@ async def purge_generations(
         await locks.deploys(tx, org_id)
         dataset = await find_dataset(tx, org_id, named)
         rows = await _asked(tx, dataset, versions)
-        ids = [row["generation_id"] for row in rows]
-        due = [row["generation_id"] for row in rows if row["purged_at"] is None]
+        ids = [row.generation_id for row in rows]
+        due = [row.generation_id for row in rows if row.purged_at is None]
         if due:
             # Before looking who needs it: a task that is made to try again waits for this.
             await registry.disown_tasks(tx, due)
@@ -88,7 +90,7 @@ async def purge_generations(
         objects += await _clean(state, data, store, bucket, generation_id)
     return PurgeResponse(
         dataset=dataset_label(dataset),
-        purged=[row["dataset_version"] for row in rows],
+        purged=[row.dataset_version for row in rows],
         objects=objects,
     )
 
@@ -112,19 +114,19 @@ async def _clean(
     deleted = 0
     for output in outputs:
         place = generation_prefix(
-            bucket, output["org_id"], output["dataset_uuid"], output["dataset_version"]
+            bucket, output.org_id, output.dataset_uuid, output.dataset_version
         )
         deleted += await asyncio.to_thread(store.delete_prefix, place)
         async with data.transaction() as hot:
-            await janitor.drop_hot_table(hot, output["dataset_version"])
+            await janitor.drop_hot_table(hot, output.dataset_version)
     async with state.transaction() as tx:
         if await registry.mark_clean(tx, generation_id):
             log.info("generation_purged", generation=str(generation_id), objects=deleted)
     return deleted
 
 
-async def _asked(tx: Tx, dataset: Row, versions: Sequence[UUID]) -> list[Row]:
-    known = {row["dataset_version"]: row for row in await registry.versions(tx, dataset["uuid"])}
+async def _asked(tx: Tx, dataset: Dataset, versions: Sequence[UUID]) -> list[DatasetGeneration]:
+    known = {row.dataset_version: row for row in await registry.versions(tx, dataset.uuid)}
     label = dataset_label(dataset)
     for version in versions:
         if version not in known:
@@ -134,13 +136,12 @@ async def _asked(tx: Tx, dataset: Row, versions: Sequence[UUID]) -> list[Row]:
     return [known[version] for version in dict.fromkeys(versions)]
 
 
-async def _refuse_used(tx: Tx, rows: Sequence[Row]) -> None:
-    used = await _uses(tx, [row["generation_id"] for row in rows])
+async def _refuse_used(tx: Tx, rows: Sequence[DatasetGeneration]) -> None:
+    used = await _uses(tx, [row.generation_id for row in rows])
     for row in rows:
-        if row["generation_id"] in used:
+        if row.generation_id in used:
             raise DatasetInUse(
-                f"generation {row['dataset_version']} cannot be purged:"
-                f" {used[row['generation_id']]}",
+                f"generation {row.dataset_version} cannot be purged: {used[row.generation_id]}",
                 hint="only what no version uses any more can go: deploy another version first",
             )
 
@@ -149,30 +150,33 @@ async def _uses(tx: Tx, generation_ids: Sequence[UUID]) -> dict[UUID, str]:
     """By generation that is used: the most decisive reason, in words."""
     found: dict[UUID, dict[str, str]] = defaultdict(dict)
     for row in await registry.uses(tx, generation_ids):
-        found[row["generation_id"]].setdefault(row["code"], row["said"])
+        found[row.generation_id].setdefault(row.code, row.said)
     return {
         generation_id: next(_SAID[code].format(said[code]) for code in _SAID if code in said)
         for generation_id, said in found.items()
     }
 
 
-async def _amounts(tx: Tx, rows: Sequence[Row]) -> list[PurgedGeneration]:
-    ids = [row["generation_id"] for row in rows]
-    used = await _uses(tx, [row["generation_id"] for row in rows if row["purged_at"] is None])
+async def _amounts(tx: Tx, rows: Sequence[DatasetGeneration]) -> list[PurgedGeneration]:
+    ids = [row.generation_id for row in rows]
+    used = await _uses(tx, [row.generation_id for row in rows if row.purged_at is None])
     held = await registry.files_of_generations(tx, ids)
     outputs: dict[UUID, list[str]] = defaultdict(list)
     for output in await registry.outputs_of_generations(tx, ids):
-        outputs[output["generation_id"]].append(output["dataset"])
+        outputs[output.generation_id].append(output.dataset)
     return [
         PurgedGeneration(
-            dataset_version=row["dataset_version"],
-            generation_id=row["generation_id"],
-            created_at=row["created_at"],
-            in_use=used.get(row["generation_id"]),
-            purged_at=row["purged_at"],
-            datasets=outputs[row["generation_id"]],
-            dag_versions=row["dag_versions"],
-            **{f: held[row["generation_id"]][f] for f in ("partitions", "rows", "bytes", "files")},
+            dataset_version=row.dataset_version,
+            generation_id=row.generation_id,
+            created_at=row.created_at,
+            in_use=used.get(row.generation_id),
+            purged_at=row.purged_at,
+            datasets=outputs[row.generation_id],
+            dag_versions=row.dag_versions,
+            partitions=held[row.generation_id].partitions,
+            rows=held[row.generation_id].rows,
+            bytes=held[row.generation_id].bytes,
+            files=held[row.generation_id].files,
         )
         for row in rows
     ]

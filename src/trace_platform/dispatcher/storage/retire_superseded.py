@@ -16,8 +16,8 @@ import structlog
 from trace_platform.dispatcher.storage.collect_garbage import Collecting
 from trace_platform.dispatcher.storage.walk_store import delete_file, files_below
 from trace_platform.drivers.object_store import ObjectStore
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import superseded
+from trace_platform.state.superseded import DuePartition
 from trace_platform.wire.dataset import GarbageItem
 
 log = structlog.get_logger()
@@ -59,12 +59,12 @@ async def retire_superseded(services: Collecting, keep: Retention) -> list[Garba
 
 
 def _delete(
-    store: ObjectStore, rows: Sequence[Row], kept: Mapping[str, set[str]]
+    store: ObjectStore, rows: Sequence[DuePartition], kept: Mapping[str, set[str]]
 ) -> list[GarbageItem]:
     by_place: dict[str, dict[str, int]] = {}
     for row in rows:
-        files = {file["name"]: file["bytes"] for file in row["files"]}
-        by_place.setdefault(row["location"], {}).update(files)
+        files = {file["name"]: file["bytes"] for file in row.files}
+        by_place.setdefault(row.location, {}).update(files)
     return [_delete_at(store, place, files, kept) for place, files in by_place.items()]
 
 

@@ -13,8 +13,8 @@ from trace_platform.domain.errors import Conflict, NotFound
 from trace_platform.domain.prefix import log_uri
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row
 from trace_platform.state import overview, tasks
+from trace_platform.state.overview import TaskNow
 from trace_platform.state.task_rows import AttemptRow
 from trace_platform.wire.control import TaskLog
 
@@ -35,7 +35,7 @@ async def read_task_log(
     async with overview.snapshot(state) as tx:
         task = await find_task(tx, org_id, task_id)
         attempts = await tasks.attempts_of(tx, task_id)
-    wanted = task["attempt"] if attempt is None else attempt
+    wanted = task.attempt if attempt is None else attempt
     ended = next((each for each in attempts if each.attempt == wanted), None)
     if ended is None:
         raise NotFound(_no_attempt(task, attempt), hint=_with_logs(attempts))
@@ -83,10 +83,10 @@ def _is_shallow(text: str) -> bool:
     return text.count("{") + text.count("[") <= MAX_BRACKETS
 
 
-def _no_attempt(task: Row, attempt: int | None) -> str:
-    if not task["attempt"]:
-        return f"task {task['id']} has not started yet: there is nothing to read"
-    return f"task {task['id']} has no attempt {attempt}: its newest is {task['attempt']}"
+def _no_attempt(task: TaskNow, attempt: int | None) -> str:
+    if not task.attempt:
+        return f"task {task.task_id} has not started yet: there is nothing to read"
+    return f"task {task.task_id} has no attempt {attempt}: its newest is {task.attempt}"
 
 
 def _why_none(attempts: list[AttemptRow], wanted: int) -> str:

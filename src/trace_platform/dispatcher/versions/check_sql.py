@@ -15,10 +15,11 @@ from trace_platform.dispatcher.versions.read_dag import read_dag
 from trace_platform.domain.own_code import Code
 from trace_platform.domain.runtimes import Runtimes
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.operators.decode.stored_names import stored_names
 from trace_platform.sql.relations import Column
 from trace_platform.state import query_datasets
+from trace_platform.state.query_datasets import Described
 from trace_platform.wire.manifest import ManifestColumn
 from trace_platform.wire.query_columns import query_columns
 
@@ -48,25 +49,25 @@ async def _of_others(tx: Tx, org_id: UUID, dag: Dag) -> dict[str, list[Column]]:
     if not names:
         return {}
     rows = await query_datasets.described(tx, org_id, [], sorted(names))
-    found = {row["name"]: _seen(row) for row in rows.values() if row["is_current"]}
+    found = {row.name: _seen(row) for row in rows.values() if row.is_current and row.name}
     return {name: columns for name, columns in found.items() if columns}
 
 
 async def _of_its_own(tx: Tx, org_id: UUID, dag: Dag) -> dict[tuple[str, int], list[Column]]:
     """Outputs of jobs that mean what they meant: what they wrote is what they write."""
     rows = await query_datasets.columns_of_generations(tx, org_id, dag.name, fingerprints(dag))
-    found = {(row["job_name"], row["output_index"]): _named(said_columns(row)) for row in rows}
+    found = {(row.job_name, row.output_index): _named(said_columns(row.columns)) for row in rows}
     return {output: columns for output, columns in found.items() if columns}
 
 
-def _seen(row: Row) -> list[Column]:
+def _seen(row: Described) -> list[Column]:
     """Of a table with what its files have besides; none while one of them is not known."""
-    if not row["is_table"]:
-        return _named(said_columns(row))
-    hot = _named(said_columns({"columns": row["table_columns"]}))
-    cold = _named(said_columns(row)) if row["columns"] else []
+    if not row.is_table:
+        return _named(said_columns(row.columns))
+    hot = _named(said_columns(row.table_columns))
+    cold = _named(said_columns(row.columns)) if row.columns else []
     there = {column.name for column in cold}
-    known = bool(hot) and (bool(cold) or not row["columns"])
+    known = bool(hot) and (bool(cold) or not row.columns)
     return [*cold, *(column for column in hot if column.name not in there)] if known else []
 
 

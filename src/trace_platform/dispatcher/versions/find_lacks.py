@@ -10,8 +10,9 @@ from trace_platform.dag.check.check_dag import CheckedDag
 from trace_platform.dag.model.dag import Dag
 from trace_platform.domain.figures import count
 from trace_platform.domain.runtimes import Runtimes
-from trace_platform.drivers.postgres.queries import Row, Tx
+from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import overview, sources
+from trace_platform.state.overview import AliveWorker
 
 
 async def find_lacks(tx: Tx, org_id: UUID, checked: CheckedDag, runtimes: Runtimes) -> list[str]:
@@ -26,8 +27,8 @@ async def find_lacks(tx: Tx, org_id: UUID, checked: CheckedDag, runtimes: Runtim
     return [f"{checked.file}: warning: {said}" for said in lacks]
 
 
-def _without_worker(dag: Dag, runtimes: Runtimes, workers: list[Row]) -> Iterator[str]:
-    alive = {worker["runtime"] for worker in workers}
+def _without_worker(dag: Dag, runtimes: Runtimes, workers: list[AliveWorker]) -> Iterator[str]:
+    alive = {worker.runtime for worker in workers}
     polled = {runtime.name for runtime in runtimes if runtime.kind == "queue"}
     for runtime in dict.fromkeys(job.runtime for job in dag.jobs):
         if runtime in polled - alive:
@@ -38,11 +39,13 @@ def _without_worker(dag: Dag, runtimes: Runtimes, workers: list[Row]) -> Iterato
             )
 
 
-def _without_source_slot(dag: Dag, others: Mapping[str, int], workers: list[Row]) -> Iterator[str]:
+def _without_source_slot(
+    dag: Dag, others: Mapping[str, int], workers: list[AliveWorker]
+) -> Iterator[str]:
     own = Counter(job.runtime for job in dag.jobs if job.always_on and job.runtime)
     slots: Counter[str] = Counter()
     for worker in workers:
-        slots[worker["runtime"]] += worker["source_slots"]
+        slots[worker.runtime] += worker.source_slots
     for runtime, needed in own.items():
         wanted = needed + others.get(runtime, 0)
         # Without any worker that is what has to be said.

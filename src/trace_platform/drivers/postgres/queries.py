@@ -54,6 +54,12 @@ class Queries:
         """The same of a query with one row at most."""
         return cast(T | None, await getattr(self, query)(tx, row_type, **parameters))
 
+    async def one(self, tx: Tx, query: str, row_type: type[T], /, **parameters: Any) -> T:
+        """The same of a query that always finds one, such as a count."""
+        found = await self.row(tx, query, row_type, **parameters)
+        assert found is not None, f"{query} found nothing"
+        return found
+
 
 def load_queries(module_file: str) -> Queries:
     """The `.sql` file beside a module: `tasks = load_queries(__file__)` in `tasks.py`."""
