@@ -120,6 +120,12 @@ MUTANTS = {
         "> (excluded.inputs->0->>'changed_at')::bigint THEN excluded.inputs",
         "F",
     ),
+    "an attempt does not know how far the inputs are that it does not read": (
+        PIN,
+        "for index, version in sorted(others.items())",
+        "for index, version in ()",
+        "H",
+    ),
     "an attempt does not know that its work was asked for once more": (
         "state/scopes.sql",
         "SET redone = redone + 1",

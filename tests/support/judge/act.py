@@ -12,7 +12,7 @@ from tests.support.judge.history import Action
 from tests.support.judge.play import ENDED_BADLY, LIVE, MANY, Play
 from tests.support.judge.quiet import drain
 from tests.support.judge.shapes import SOURCE
-from tests.support.judge.world import Content
+from tests.support.judge.world import Content, ranges, shown
 from trace_platform.dispatcher.events.reconcile_partitions import reconcile_partitions
 from trace_platform.dispatcher.pressure.relieve_pressure import relieve_pressure
 from trace_platform.dispatcher.redo.advance_backfills import advance_backfills
@@ -60,6 +60,20 @@ async def _trigger(play: Play, start: int, end: int) -> str:
 async def _reorg(play: Play, start: int, end: int) -> str:
     """The follower tells of it before anything else happens."""
     return f"fork {play.world.reorganise(start, end)}"
+
+
+async def _reorg_split(play: Play, start: int, end: int) -> str:
+    """The readers hear of it by one input alone. What was not emitted the splitter does not know:
+    the follower tells of that."""
+    fork = play.world.reorganise(start, end)
+    version = play.source_version()
+    blocks = set(range(start, end + 1)) & play.emitted.get(version, set())
+    for first, last in ranges(blocks):
+        await play.invalidate(str(play.shape.splitter), first, last)
+    for block in blocks:
+        play.told[version][block] = fork
+    play.mended |= blocks
+    return f"fork {fork}: {shown(blocks)} of {play.shape.splitter} is invalid"
 
 
 async def _reorg_beyond(play: Play, start: int, end: int) -> str:
@@ -372,6 +386,7 @@ _VERBS: dict[str, Verb] = {
     "trigger_wide": _trigger,
     "trigger_odd": _trigger,
     "reorg": _reorg,
+    "reorg_split": _reorg_split,
     "reorg_beyond": _reorg_beyond,
     "claim": _claim,
     "run_job": _run_job,

@@ -21,6 +21,8 @@ _RACES = 0.5
 _TWICE, _BESIDE = 0.3, 0.7
 # How many of the histories end with changes that are routed in another order than they happened.
 _REORDERED = 0.05
+# Where a job has several inputs: how many end with an attempt of one that outlasts another's.
+_OUTLASTED = 0.1
 Args = tuple[int, ...]
 
 
@@ -101,6 +103,9 @@ KINDS: dict[str, Kind] = {
     "reorg": Kind(
         6, _some, "START END: a new fork; the follower invalidates what was emitted of it"
     ),
+    "reorg_split": Kind(
+        3, _some, "START END: a new fork; what the splitter announced of it is said to be invalid"
+    ),
     "reorg_beyond": Kind(2, _some, "START END: a new fork; the follower invalidates all of it"),
     "claim": Kind(12, _claim, "N EARLY: route; claim N tasks; with 1 they read at once"),
     "run_job": Kind(
@@ -147,7 +152,7 @@ _BEGINNINGS = ("trigger", "trigger_wide", "trigger_odd", "write")
 _STARTS = {"claim", "run_job"}
 _ENDS = {"finish", "finish_twice", "fail", "fail_for_good", "split", "die"}
 # What changes under attempts that are held.
-_CHANGES = {"reorg", "reorg_beyond", "invalidate", "mend", "write", "deploy"}
+_CHANGES = {"reorg", "reorg_split", "reorg_beyond", "invalidate", "mend", "write", "deploy"}
 _ONLY_WRITERS = {"write"}
 _NOT_WRITERS = {"trigger", "trigger_wide", "trigger_odd", "reorg", "reorg_beyond", "mend"}
 
@@ -157,6 +162,7 @@ def kinds_for(shape: Shape, only: Sequence[str] = (), without: Sequence[str] = (
     if unknown:
         raise ValueError(f"no kind of action: {', '.join(sorted(unknown))}")
     hidden = {*without, *(_NOT_WRITERS if shape.writes else _ONLY_WRITERS)}
+    hidden |= set() if shape.splitter else {"reorg_split"}
     hidden |= set() if shape.mode else {"pressure"}
     # What is dropped was not wanted any more: a backfill's task, too.
     hidden |= {"mend"} if shape.mode == "drop_oldest" else set()
@@ -176,6 +182,8 @@ def generate(shape: Shape, seed: int, kinds: Sequence[str]) -> History:
         actions[place:place] = [action for action in race if action.kind in kinds]
     if not shape.writes and rng.random() < _REORDERED:
         actions += [action for action in _reordered(rng, len(shape.jobs)) if action.kind in kinds]
+    if any(job.also for _, job in shape.jobs) and rng.random() < _OUTLASTED:
+        actions += [action for action in _outlasted(rng) if action.kind in kinds]
     return tuple(actions)
 
 
@@ -207,6 +215,16 @@ def _reordered(rng: random.Random, jobs: int) -> Iterator[Action]:
     yield from (Action("trigger", cell), Action("work"), *rewritten, Action("claim", (8, 0)))
     yield from (*rewritten, Action("delay"), Action("die", (0,)), Action("requeue"))
     yield from (Action("claim", (8, 1)), *rewritten, Action("route"), Action("finish", (0,)))
+
+
+def _outlasted(rng: random.Random) -> Iterator[Action]:
+    """An attempt has read a cell by one input of its job. The cell changes, of which the job hears
+    by the other input alone, and both attempts end in any order."""
+    cell = _cell(rng)
+    yield from (Action("trigger", cell), Action("run_job", (0, 1)), Action("reorg_split", cell))
+    yield from (Action("route_invalidations"), Action("run_job", (0, 0)), Action("claim", (8, 0)))
+    for _ in range(4):
+        yield Action("finish", _one(rng))
 
 
 def _sensible(rng: random.Random, drawn: Sequence[str], kinds: Sequence[str]) -> Iterator[str]:

@@ -162,7 +162,7 @@ class Play:
         dispatcher = self.stage.dispatcher
         claimed = [
             Attempt(claimed)
-            for sources in (False, True)
+            for sources in ((False, True) if self.shape.writes else (False,))
             for _, claimed in await claim_tasks(
                 dispatcher.state, dispatcher.grants, "ecs_platform", ["w"] * most, sources=sources
             )

@@ -80,6 +80,13 @@ class Shape:
         ]
 
     @property
+    def splitter(self) -> str | None:
+        """The dataset of announced ranges that every job reads which reads the world, if it is a
+        splitter's."""
+        read = {f"{dag}.{self.dag(dag).job(job).reads}" for dag, job in self.reads_world}
+        return read.pop() if len(read) == 1 and f"p.{SOURCE}" not in read else None
+
+    @property
     def writes(self) -> bool:
         """Whether its source writes files by itself."""
         return any(dag.source == "writer" for dag in self.dags)

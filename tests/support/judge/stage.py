@@ -12,11 +12,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 import structlog
-from psycopg import sql
+from psycopg import AsyncConnection, AsyncCursor, sql, waiting
+from psycopg.abc import PQGen
 from psycopg.rows import dict_row
 
 from tests.conftest import _STOP_WHEN_ORPHANED, PostgresServer, StateDsns
@@ -32,11 +33,21 @@ from trace_platform.dispatcher.events.publish_outbox import Publishing
 from trace_platform.drivers.lite.embedded_postgres import EmbeddedPostgres
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.postgres.database import Database
-from trace_platform.drivers.postgres.queries import Tx
+from trace_platform.drivers.postgres.queries import Row, Tx
 from trace_platform.operators import registry
+
+T = TypeVar("T")
 
 # Rows are deleted, which is quick for a few; what they leave behind is cleaned up now and then.
 _CLEANED_EVERY = 100
+# Nothing has to be there after a crash, and what is deleted is cleaned up by the judge.
+_FORGETFUL = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "shared_buffers": "64MB",
+}
 _TABLES = """
 SELECT format('%I.%I', schemaname, relname) AS name FROM pg_stat_user_tables ORDER BY 1
 """
@@ -49,8 +60,27 @@ class MemoryBackedStore(LocalStore):
         pass
 
 
+class WaitingConnection(AsyncConnection[Row]):
+    """Waits for the server by itself: a history has nothing else to do meanwhile, and an event loop
+    that is asked to wait does more than the statement."""
+
+    async def wait(self, gen: PQGen[T], interval: float = 0.1, **limits: Any) -> T:
+        return waiting.wait(gen, self.pgconn.socket, interval, **limits)
+
+
+class LookingConnection(WaitingConnection):
+    """Only reads, and commits that: at a rollback a connection forgets what it has prepared."""
+
+    async def execute(self, query: Any, *args: Any, **kwargs: Any) -> AsyncCursor[Row]:
+        return await super().execute("COMMIT" if query == "ROLLBACK" else query, *args, **kwargs)
+
+
 class PreparingDatabase(Database):
     """Every statement is parsed and planned once, not once for every history."""
+
+    def __init__(self, dsn: str, connection_class: type[WaitingConnection]) -> None:
+        super().__init__(dsn, max_connections=1)
+        self._pool.connection_class = connection_class
 
     @asynccontextmanager
     async def statement(self) -> AsyncIterator[Tx]:
@@ -75,7 +105,7 @@ class Stage:
     connection: psycopg.Connection[dict[str, Any]]
     # What a new instance has no rows in.
     tables: tuple[str, ...]
-    # For looks alone: they roll back, whereupon a connection forgets what it has prepared.
+    # For looks alone.
     looking: Database
     played: int = 0
 
@@ -121,8 +151,8 @@ async def open_stage(postgres: PostgresServer, parent: Path | None = None) -> As
         tables = tuple(_empty_tables(connection))
         admin.execute(f"ALTER DATABASE {name} SET plan_cache_mode = force_generic_plan")
         plane = await ControlPlane.open(dsns, folder, data.janitor)
-        state = PreparingDatabase(dsns.dispatcher, max_connections=1)
-        looking = Database(dsns.dispatcher, max_connections=1)
+        state = PreparingDatabase(dsns.dispatcher, WaitingConnection)
+        looking = PreparingDatabase(dsns.dispatcher, LookingConnection)
         await state.open()
         await looking.open()
         plane.dispatcher = replace(
@@ -178,7 +208,7 @@ def running_postgres() -> Iterator[PostgresServer]:
             home.postgres,
             instance.port("postgres"),
             databases.admin_password(home),
-            {"fsync": "off", "synchronous_commit": "off", "shared_buffers": "64MB"},
+            _FORGETFUL,
         )
         server.initialise()
         process = server.spawn(home.logs / "postgres.jsonl")
