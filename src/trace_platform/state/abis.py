@@ -200,6 +200,11 @@ async def tell(tx: Tx, generation_id: UUID, change_id: int, invalidation_id: UUI
     )
 
 
+async def untell_moved(tx: Tx) -> None:
+    """Generations whose invalidations went to another one do not know of those changes."""
+    await _sql.untell_moved(tx)
+
+
 def places_of(versions: Sequence[StoredVersion], proxies: Sequence[StoredProxy]) -> list[Place]:
     """Of one ABI on one chain: those that are valid."""
     valid = [Valid(v.hash, v.address, v.from_block) for v in versions if v.removed_at is None]

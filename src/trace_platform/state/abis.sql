@@ -86,3 +86,10 @@ SELECT v.dataset_uuid, v.version AS dataset_version,
 -- name: tell!
 INSERT INTO abi_changes_told (generation_id, change_id, invalidation_id)
 VALUES (:generation_id, :change_id, :invalidation_id);
+
+-- name: untell_moved!
+-- What waits to be made anew goes with the dataset to another generation: the one that was told of a
+-- change by it has not decoded again, and is told once more when it comes back.
+DELETE FROM abi_changes_told t USING data_invalidations d, dataset_versions v
+ WHERE d.id = t.invalidation_id AND v.version = d.dataset_version
+   AND v.generation_id <> t.generation_id;

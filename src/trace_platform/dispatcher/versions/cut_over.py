@@ -10,7 +10,7 @@ from uuid import UUID
 
 from trace_platform.dispatcher.abis.tell_changes import tell_changes
 from trace_platform.drivers.postgres.queries import Tx
-from trace_platform.state import dags, datasets, deploys, generations, invalidations, registry
+from trace_platform.state import abis, dags, datasets, deploys, generations, invalidations, registry
 from trace_platform.state.deploys import Deploy
 
 
@@ -38,6 +38,7 @@ async def activate(tx: Tx, deploy: Deploy) -> None:
     )
     moved = await _point(tx, deploy, sorted(new))
     await invalidations.follow(tx, moved)
+    await abis.untell_moved(tx)
     await generations.subscribe(tx, org_id)
     await generations.owe_missing(tx, sorted(new - old), deploy.id)
     await generations.redo_outlived(tx, sorted(new - old))

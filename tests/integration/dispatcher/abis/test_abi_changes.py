@@ -200,6 +200,27 @@ async def test_a_version_that_is_rolled_back_to_decodes_again_what_changed_meanw
     assert await run_all(plane) == []
 
 
+async def test_a_version_that_gave_way_before_it_decoded_again_does_so_when_it_is_rolled_back_to(
+    plane: ControlPlane,
+) -> None:
+    await filled(plane, (0, 9), (10, 19))
+    await plane.deploy(EDITED)
+    await plane.settle()
+    for claimed in await take(plane):
+        await commit(plane, claimed)
+    # While another version is built, what is to be made anew waits for the end of that.
+    assert told((await add(plane, V2, from_block=15)).redo) == [("flow.decode", 15, 19)]
+    await plane.settle()
+    await advance_deploys(plane.dispatcher.state)
+    assert await run_all(plane) == [("decode", 10, 19)]
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "flow")
+    assert await run_all(plane) == [("decode", 10, 19)]
+    # And there and back again: nothing is left to do.
+    await plane.deploy(EDITED)
+    await roll_back(plane.dispatcher.state, plane.dispatcher.org_id, "flow")
+    assert await run_all(plane) == []
+
+
 async def test_a_version_that_is_built_meanwhile_serves_nothing_that_the_old_abi_decoded(
     plane: ControlPlane,
 ) -> None:
