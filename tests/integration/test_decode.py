@@ -176,7 +176,9 @@ def test_a_list_of_addresses_that_is_not_whole_is_refused(tasks: FrameTasks) -> 
     read = given(0, 0, 1, [tasks.file("logs_0_1", transfers(2))])
     by_blocks = tasks.file("pools_0_1", pa.table({"pool": [POOL]}))
     whole = tasks.file("pools", pa.table({"pool": [POOL], "n": [1]}))
+    words = tasks.file("words", pa.table({"pool": [POOL, bytes(12) + POOL]}))
     wrong: list[tuple[TaskInput, str, type[Exception], str]] = [
+        (listed(words), "pool", InvalidConfig, "has a value of 32 bytes: 0x0000"),
         (listed(by_blocks), "pool", InvalidConfig, "block by block"),
         (listed(), "pool", RangeNotReady, "has not been written yet"),
         (listed(whole), "pol", InvalidConfig, "has no column 'pol'"),

@@ -111,6 +111,24 @@ MISTAKES: list[tuple[type[LogConfig | CallConfig], dict[str, object], str]] = [
     ),
     (LogConfig, {"abis": ["erc20"], "addresses": ["0x12"]}, "pattern"),
     (LogConfig, {"abis": [{"name": "x", "abi": [{"type": "event"}]}]}, "no name"),
+    # Columns are called by names: SQL reads `a.b` as a field, and no reader a quote.
+    *(
+        (
+            LogConfig,
+            {"abis": [{"name": "x", "abi": [{"type": "event", "name": event, "inputs": inputs}]}]},
+            "is no name of Solidity",
+        )
+        for event, inputs in (
+            ("E", [{"name": "a.b", "type": "uint8"}]),
+            ("E", [{"name": "a`", "type": "uint8"}]),
+            ("E", [{"name": "\u0130", "type": "uint8"}]),
+            (
+                "E",
+                [{"name": "t", "type": "tuple", "components": [{"name": " ", "type": "bool"}]}],
+            ),
+            ("E F", []),
+        )
+    ),
     (CallConfig, {"abis": ["chainlink"]}, "ABI chainlink has no functions"),
     (CallConfig, {"functions": ["f(uint8 indexed a)"]}, "only parameters of an event"),
     (
@@ -152,6 +170,9 @@ def test_outputs_are_called_as_their_abi_and_event() -> None:
     )
     names = ("erc20_transfer", "uniswap_v3_swap", "erc1155_uri", "undecoded")
     assert config.outputs() == names
+    # No event's rows are counted as what is not decoded.
+    taken = LogConfig.model_validate({"events": ["Undecoded(uint8 a)"]})
+    assert taken.outputs() == ("undecoded_2", "undecoded")
 
 
 def test_every_abi_that_comes_with_trace_can_be_decoded() -> None:

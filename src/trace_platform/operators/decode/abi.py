@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from trace_platform.domain.evm_encoding import keccak256
 from trace_platform.operators.decode.abi_type import Array, Param, Tuple, Type, types_of
 
+# The output of rows that become nothing else.
+UNDECODED = "undecoded"
 # Of a hash: enough to tell the versions of one contract apart.
 _VERSION_CHARS = 12
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NO_NAME = re.compile(r"[^a-z0-9]+")
+# As Solidity and Vyper write names. Columns are called by them.
+NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +100,13 @@ def snake_case(name: str) -> str:
 
 
 def output_names(entries: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """One for each, by the names of its ABI and its own, in order; overloads get a number."""
+    """One for each, by the names of its ABI and its own, in order; overloads get a number, and so
+    does what would be called as the output that comes last."""
     names: list[str] = []
     for abi, entry in entries:
         name = f"{abi}_{snake_case(entry)}" if abi else snake_case(entry)
         numbered, n = name, 2
-        while numbered in names:
+        while numbered in (*names, UNDECODED):
             numbered, n = f"{name}_{n}", n + 1
         names.append(numbered)
     return tuple(names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trace_platform.operators.decode.abi import Event, Function, check_event
+from trace_platform.operators.decode.abi import NAME, Event, Function, check_event
 from trace_platform.operators.decode.abi_type import Param, parse_type
 
 _MOST_DEPTH = 16
@@ -34,6 +34,13 @@ def _name(entry: dict[str, Any]) -> str:
     name = entry.get("name")
     if not isinstance(name, str) or not name:
         raise ValueError(f"an entry of the JSON ABI has no name: {str(entry)[:120]}")
+    return _checked(name)
+
+
+def _checked(name: str) -> str:
+    """Columns are called by it: it has no dots, quotes or spaces."""
+    if NAME.fullmatch(name) is None:
+        raise ValueError(f"{name[:80]!r} is no name of Solidity")
     return name
 
 
@@ -57,4 +64,4 @@ def _param(given: Any, depth: int) -> Param:
     components = given.get("components")
     members = None if components is None else _listed(components, depth + 1)
     name = given.get("name") or ""
-    return Param(str(name), parse_type(kind, members), given.get("indexed") is True)
+    return Param(_checked(str(name)) if name else "", parse_type(kind, members), given.get("indexed") is True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import re
 
-from trace_platform.operators.decode.abi import Event, Function, check_event
+from trace_platform.operators.decode.abi import NAME, Event, Function, check_event
 from trace_platform.operators.decode.abi_type import Param, parse_type
 
 _MOST_CHARS = 10_000
 _MOST_DEPTH = 16
 _HEAD = re.compile(r"\s*(?:(event|function)\s+)?([A-Za-z_$][A-Za-z0-9_$]*)\s*")
-_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _TYPE = re.compile(r"[a-z][a-z0-9]*")
 _ARRAYS = re.compile(r"(?:\s*\[\s*[0-9]*\s*\])+")
 # Words of Solidity that change nothing here.
@@ -63,7 +62,7 @@ class _Reader:
             self._expect(",")
 
     def takes(self, word: str) -> bool:
-        found = self._match(_NAME, word)
+        found = self._match(NAME, word)
         return found is not None
 
     def end(self) -> None:
@@ -75,7 +74,7 @@ class _Reader:
         members: tuple[Param, ...] | None = None
         self._space()
         at = self._at
-        if self._peek("(") or (self._match(_NAME, "tuple") and self._peek("(")):
+        if self._peek("(") or (self._match(NAME, "tuple") and self._peek("(")):
             members, base = self.params(indexed=False, depth=depth + 1), "tuple"
         else:
             self._at = at
@@ -89,7 +88,7 @@ class _Reader:
             self._at = at
             raise self._wrong(str(error)) from None
         is_indexed, name = False, ""
-        while (word := self._match(_NAME)) is not None:
+        while (word := self._match(NAME)) is not None:
             if word == "indexed" and not name and not is_indexed:
                 if not indexed:
                     raise self._wrong("only parameters of an event are indexed")

@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trace_platform.operators.decode.abi import Abi, Function
+from trace_platform.operators.decode.abi import UNDECODED, Abi, Function
 from trace_platform.operators.decode.config import StoredEntry, names_of
 from trace_platform.operators.decode.decoded import (
     ABI,
-    UNDECODED,
     Case,
     Codes,
     Decoded,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _PART_BYTES = 32 * 2**20
 _ORDER = ("block_number", "transaction_index", "log_index")
 _MOST_BATCH_ROWS = 65_536
+_ADDRESS_BYTES = 20
 # Added to a file's number: a retried Spark task never writes over the file of a first try that may
 # still be running.
 _RETRY = 1_000_000
@@ -133,7 +134,25 @@ def _listed(task: TaskContext, data: frames.Frames, at: AddressColumn, last: int
             f"column {at.column!r} of input {at.input} is {kind.simpleString()}",
             hint="addresses are binary of 20 bytes, or text that begins with 0x",
         )
-    return listed.select(column.alias("listed")).distinct()
+    chosen = listed.select(column.alias("listed")).distinct()
+    _refuse_no_address(chosen, at)
+    return chosen
+
+
+def _refuse_no_address(chosen: DataFrame, at: AddressColumn) -> None:
+    """No log is of a contract whose address has another length, such as a topic of 32 bytes: all
+    of them would be left out, and nobody would know."""
+    from pyspark.sql import functions as f
+
+    length = f.octet_length(chosen["listed"])
+    wrong = chosen.filter(~length.isin(0, _ADDRESS_BYTES)).limit(1).collect()
+    if wrong:
+        found = bytes(wrong[0]["listed"])
+        raise InvalidConfig(
+            f"column {at.column!r} of input {at.input} has a value of {len(found)} bytes:"
+            f" 0x{found[:40].hex()}",
+            hint="an address has 20: of a word of 32 it is the last 20, substr(word, 13)",
+        )
 
 
 def _refuse_absent(given: Sequence[TaskInput]) -> None:

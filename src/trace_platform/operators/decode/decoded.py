@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from trace_platform.operators.decode.abi import UNDECODED
 from trace_platform.operators.decode.layout import Laid
 from trace_platform.operators.decode.values import Reason
 
@@ -20,7 +21,6 @@ Codes: TypeAlias = "npt.NDArray[np.uint8]"
 # Of an output: why rows were not decoded, and how many. The reason is empty for those that were.
 Counts: TypeAlias = "Counter[tuple[str, str]]"
 
-UNDECODED = "undecoded"
 ABI = pa.field("abi", pa.string(), nullable=False)
 _REASON = pa.field("reason", pa.string(), nullable=False)
 

@@ -12,11 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trace_platform.operators.decode.abi import Abi, Event
+from trace_platform.operators.decode.abi import UNDECODED, Abi, Event
 from trace_platform.operators.decode.config import StoredEntry, names_of
 from trace_platform.operators.decode.decoded import (
     ABI,
-    UNDECODED,
     Case,
     Codes,
     Decoded,
