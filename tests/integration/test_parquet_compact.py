@@ -24,6 +24,8 @@ from trace_platform.operators import frames
 from trace_platform.operators.ingest.parquet_compact import Config, ParquetCompact
 from trace_platform.operators.io.trim_hot import trim_committed
 from trace_platform.operators.spark.session import SparkRuntime
+from trace_platform.operators.transform.sql_transform import Config as Transform
+from trace_platform.operators.transform.sql_transform import SqlTransform
 
 if TYPE_CHECKING:
     from tests.conftest import PostgresServer
@@ -96,6 +98,34 @@ def test_a_range_of_hot_tables_becomes_files_that_hold_the_same_rows(
     ]
     assert same(tasks, chain, 10, 29, files)
     assert first_block(chain) == 0
+
+
+def test_a_bucket_in_which_a_table_begins_has_the_rows_from_there_on(
+    tasks: FrameTasks, chain: LinkedChain
+) -> None:
+    """A chain is followed from some block on, and buckets are cut without regard to it."""
+    chain.write(15, 29)
+    sql = "select count(*) as n, min(block_number) as first from blocks"
+    config = Transform.model_validate(
+        {"mode": "window", "window": {"every_blocks": 10, "before": 10}, "sql": sql}
+    )
+
+    def made(start: int, end: int, cold: Cold) -> list[dict[str, Any]]:
+        blocks = chain.inputs(start, end, cold)[1].model_copy(
+            update={"input_index": 0, "names": ["blocks"], "start": max(start - 10, 0)}
+        )
+        woken = given(0, start, end, dataset_version=blocks.dataset_version, table=True)
+        with tasks.task([woken, blocks], [output()], config) as task:
+            return tasks.read(SqlTransform().run(task).outputs[0]).to_pylist()
+
+    assert made(10, 19, NOTHING) == [{"n": 5, "first": 15}]
+    assert made(20, 29, NOTHING) == [{"n": 15, "first": 15}]
+    with pytest.raises(RangeNotReady, match="neither in the table"):
+        made(0, 9, NOTHING)
+    # What has left the table is still asked for.
+    trim(chain.database, chain.versions, 24, chain.hashes(15, 24))
+    with pytest.raises(RangeNotReady, match="blocks 15-24 of input 0 are neither in the table"):
+        made(20, 29, NOTHING)
 
 
 def test_compacted_twice_the_rows_are_the_same(tasks: FrameTasks, chain: LinkedChain) -> None:

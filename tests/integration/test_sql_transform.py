@@ -137,6 +137,19 @@ def test_parts_of_a_fold_that_become_one_are_what_all_rows_give_at_once(tasks: F
     assert columns[0] == columns[1]
 
 
+def test_sums_that_are_longer_than_any_number_are_merged_too(tasks: FrameTasks) -> None:
+    longest = 10**117 - 1
+
+    def part(n: int) -> list[str]:
+        columns = {"block_number": [n] * 12, "token": [b""] * 12, "value": [str(longest)] * 12}
+        source = given(0, n, n, [tasks.file(f"long_{n}_{n}", pa.table(columns))], names=["t"])
+        return tasks.files(run(tasks, [source], **FOLD).outputs[0])
+
+    files = [*part(0), *part(1)]
+    one = run(tasks, [given(0, 0, 1, names=["t"])], [output(files=files)], **FOLD)
+    assert rows(tasks, one) == [{"token": b"", "total": str(24 * longest), "n": 24}]
+
+
 def test_a_fold_is_not_appended_to(tasks: FrameTasks) -> None:
     source = given(0, 0, 9, [transfers(tasks, 0, 9)], names=["t"])
     with pytest.raises(InvalidConfig, match="they cannot be appended"):
@@ -195,6 +208,16 @@ def test_buckets_of_time_that_cannot_be_exact_are_refused(tasks: FrameTasks) -> 
     for sql, (bound, kind, said) in NOT_OF_TIME.items():
         with pytest.raises(kind, match=said):
             run(tasks, [source], mode="window", window={"every": "1m", **bound}, sql=sql)
+    # Minute 29 to 33 belongs to the task below, which may have seen a part of it alone.
+    above = given(0, 30, 33, [transfers(tasks, 27, 36)], names=["t"])
+    around = above.model_copy(update={"start": 27, "end": 36, "trigger": False})
+    narrow = {"every": "1m", "most_blocks": 4}
+    with pytest.raises(InvalidQuery, match="a bucket of time has more than 4 blocks"):
+        run(tasks, [above, around], mode="window", window=narrow, sql=COUNTED)
+    times = pa.table({"block_number": [20, 21], "timestamp": pa.array([None, 1_700_000_000])})
+    unknown = given(0, 20, 29, [tasks.file("unknown", times)], names=["t"])
+    with pytest.raises(InvalidQuery, match="input 0 has rows whose timestamp is null"):
+        run(tasks, [unknown], sql=COUNTED, **HOURS)
     timeless = tasks.file("timeless", pa.table({"block_number": [20, 21]}))
     with pytest.raises(InvalidConfig, match="input 0 has blocks and no column timestamp"):
         run(tasks, [given(0, 20, 29, [timeless], names=["t"])], sql="select 1 as n from t", **HOURS)

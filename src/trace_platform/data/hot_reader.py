@@ -41,7 +41,9 @@ class Snapshot:
 
     def extent(self, version: UUID) -> Extent:
         row = self._tables[version]
-        return Extent(row["first_block"], row["last_block"], row["announced_to"])
+        return Extent(
+            row["first_block"], row["last_block"], row["announced_to"], row["origin_block"]
+        )
 
     def columns(self, version: UUID, names: Sequence[str] | None = None) -> list[Column]:
         """Those of the table, or the named ones in the order of their names here."""

@@ -2,7 +2,8 @@
 SELECT pg_export_snapshot();
 
 -- name: tables
-SELECT dataset_version, columns, key, first_block, last_block, announced_to FROM hot_tables
+SELECT dataset_version, columns, key, first_block, last_block, announced_to, origin_block
+  FROM hot_tables
  WHERE dataset_version = ANY(:versions);
 
 -- name: table_bytes$

@@ -12,6 +12,8 @@ class Extent:
     first_block: int | None
     last_block: int | None
     announced_to: int | None
+    # The lowest that it ever had: what lies between it and the first one has left the table.
+    origin_block: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,19 +69,28 @@ class Frames:
             yield
 
     def read(
-        self, index: int, *, again: Again | None = None, blocks: BlockRange | None = None
+        self,
+        index: int,
+        *,
+        again: Again | None = None,
+        blocks: BlockRange | None = None,
+        may_begin_within: bool = False,
     ) -> DataFrame:
         """The rows of input `index`, whatever it is made of; those of a table by `again` when that
         is given and knows them, and never from its files then; of a table whose task has no range
-        those of `blocks`. Raise InvalidConfig when there is
-        nothing to read, or the edge's filter does not fit the columns; CorruptFile or MissingFile;
-        IncompatibleSchema when files, or files and table, do not fit each other; RangeNotReady
-        when a table's part of the range is not there."""
+        those of `blocks`; of one that `may_begin_within` the range those from its first block on.
+        Raise InvalidConfig when there is nothing to read, or the edge's filter does not fit the
+        columns; CorruptFile or MissingFile; IncompatibleSchema when files, or files and table, do
+        not fit each other; RangeNotReady when a table's part of the range is not there."""
         given = scope.inputs(self._task, index)
         with self.actions():
             ranges = [blocks] if blocks else scope.ranges(given)
             hot = given[0].table
-            frame = self._hot_and_cold(given, again, ranges) if hot else self._parquet(given)
+            frame = (
+                self._hot_and_cold(given, again, ranges, may_begin_within)
+                if hot
+                else self._parquet(given)
+            )
             where = given[0].where
             return frame.filter(matches(where, frame.schema)) if where else frame
 
@@ -166,12 +175,18 @@ class Frames:
         return parquet_input.rows(found, scope.ranges(given), spark, store, origin)
 
     def _hot_and_cold(
-        self, given: Sequence[TaskInput], again: Again | None, ranges: Sequence[BlockRange]
+        self,
+        given: Sequence[TaskInput],
+        again: Again | None,
+        ranges: Sequence[BlockRange],
+        may_begin_within: bool,
     ) -> DataFrame:
         origin = _origin(given[0])
         files = list(dict.fromkeys(uri for each in given for uri in each.files))
         whole = given[0].model_copy(update={"files": files})
-        parts = self._hot.parts(whole, ranges, needs_files=again is None)
+        parts = self._hot.parts(
+            whole, ranges, needs_files=again is None, may_begin_within=may_begin_within
+        )
         if again is not None:
             return _read_again(again, parts, ranges, origin)
         self._read_bytes[given[0].input_index] += parts.hot_bytes

@@ -63,6 +63,11 @@ class Withheld:
 
 
 @dataclass(frozen=True, slots=True)
+class WithheldPart(Withheld):
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class StandingCheck:
     """A partition that is read now and kept from a job, for how long."""
 
@@ -165,6 +170,14 @@ async def withheld_from(tx: Tx, readers: Iterable[Reader]) -> dict[Reader, list[
     for row in rows:
         found.setdefault(row.reader, []).append(row)
     return found
+
+
+async def withheld_of(tx: Tx, ids: Sequence[UUID]) -> dict[UUID, Withheld]:
+    """Of these partitions those that are kept from somebody."""
+    if not ids:
+        return {}
+    rows = await _sql.rows(tx, "withheld_of", WithheldPart, ids=list(ids))
+    return {row.id: row for row in rows}
 
 
 async def put_back(tx: Tx, attempts: Sequence[PutBack]) -> None:

@@ -27,6 +27,16 @@ SELECT w.org_id, w.dag_name, w.job_name, w.checks, p.location, p.partition_key,
   JOIN partition_versions p ON p.id = w.materialisation
   JOIN datasets d ON d.uuid = p.dataset_uuid;
 
+-- name: withheld_of
+-- Of these partitions those that some job may not be given, and one that may not.
+SELECT DISTINCT ON (p.id) p.id, w.org_id, w.dag_name, w.job_name, w.checks, p.location, p.partition_key,
+       coalesce(d.name, d.dag_name || '.' || d.job_name || '.' || d.output_index) AS dataset
+  FROM withheld_partitions w
+  JOIN partition_versions p ON p.id = w.materialisation
+  JOIN datasets d ON d.uuid = p.dataset_uuid
+ WHERE w.materialisation = ANY(:ids)
+ ORDER BY p.id, w.dag_name, w.job_name;
+
 -- name: put_back
 -- Running -> Failed, to be tried again when what it may not read has given way, or after an hour. The
 -- attempt has done nothing, and counts for nothing.
@@ -52,14 +62,17 @@ WITH put AS (
 SELECT id FROM put;
 
 -- name: release!
--- What waits for partitions of these generations that have given way is tried again at once.
+-- What waits for partitions of these generations that have given way is tried again at once; so is what
+-- is to merge them.
 UPDATE tasks t SET next_retry_at = clock_timestamp()
  WHERE t.status = 'Failed' AND t.next_retry_at IS NOT NULL AND t.error_code = :error_code
-   AND t.job_id IN (
+   AND (t.generation_id = ANY(ARRAY(
+           SELECT generation_id FROM dataset_versions WHERE version = ANY(:dataset_versions)))
+     OR t.job_id IN (
        SELECT j.id FROM withheld_partitions w
          JOIN partition_versions p ON p.id = w.materialisation AND p.superseded_at IS NOT NULL
          JOIN jobs j ON j.org_id = w.org_id AND j.dag_name = w.dag_name AND j.name = w.job_name
-        WHERE p.dataset_version = ANY(:dataset_versions));
+        WHERE p.dataset_version = ANY(:dataset_versions)));
 
 -- name: standing
 -- What is read now and kept from jobs.

@@ -40,4 +40,4 @@ def test_a_bucket_of_time_reads_as_far_as_it_may_reach() -> None:
     window = Window.model_validate({"every": "2h", "most_blocks": 300})
     assert window.seconds == 7_200
     assert window.bucket_blocks == 1_200
-    assert window.around(3) == LookAround(before=299, after=299)
+    assert window.around(3) == LookAround(before=299, after=300)

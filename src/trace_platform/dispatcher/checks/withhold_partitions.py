@@ -1,12 +1,15 @@
-"""④ An attempt is never given files that a check keeps from its job.
+"""④ An attempt is never given files that a check keeps from its job; nor does it merge partitions
+of its own with one that is kept from another job, who would find it under another name.
 
 It is put back: tried again when the partition has given way to another, whose checks may pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from uuid import UUID
 
+from trace_platform.domain.freshness import merges
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import checks, tasks
 from trace_platform.state.checks import PutBack, Reader, Withheld
@@ -25,18 +28,34 @@ async def without_withheld(
     if not started:
         return []
     withheld = await checks.withheld_from(tx, [_reader(task) for task in claimed])
-    if not withheld:
-        return started
+    kept = await checks.withheld_of(tx, [id for task in claimed for id in _merged(task)])
     held = [
         (task, found)
         for task, payload in started
-        if (found := next(_given(payload, withheld.get(_reader(task), ())), None))
+        if (found := _kept_from(task, payload, withheld.get(_reader(task), ()), kept))
     ]
     if held:
         await checks.put_back(tx, [_put_back(task, found) for task, found in held])
         await tasks.announce_next(tx, {task.id: task.job_id for task, _ in held})
     gone = {task.id for task, _ in held}
     return [(task, payload) for task, payload in started if task.id not in gone]
+
+
+def _kept_from(
+    task: ClaimedTask,
+    payload: TaskPayload,
+    withheld: Sequence[Withheld],
+    kept: Mapping[UUID, Withheld],
+) -> Withheld | None:
+    merged = (kept[id] for id in _merged(task) if id in kept)
+    return next(_given(payload, withheld), None) or next(merged, None)
+
+
+def _merged(task: ClaimedTask) -> list[UUID]:
+    """The partitions that become one."""
+    if not merges(task.inputs):
+        return []
+    return [UUID(id) for pinned in task.outputs for id in pinned.get("base", [])]
 
 
 def _given(payload: TaskPayload, withheld: Sequence[Withheld]) -> Iterator[Withheld]:
@@ -50,7 +69,7 @@ def _put_back(task: ClaimedTask, found: Withheld) -> PutBack:
         task.attempt,
         task.lease_token,
         f"{found.dataset} {found.partition_key} failed {', '.join(found.checks)}, which keeps it "
-        f"from {task.dag_name}.{task.job_name}",
+        f"from {found.dag_name}.{found.job_name}",
     )
 
 

@@ -17,7 +17,7 @@ from trace_platform.data.hot_reader import Snapshot, snapshot, table_bytes
 from trace_platform.data.owed import Extent
 from trace_platform.domain.block_range import BlockRange
 from trace_platform.domain.errors import RangeNotReady, UnknownDataset
-from trace_platform.domain.file_ranges import named_range, seam, touches, uncovered
+from trace_platform.domain.file_ranges import held_by, named_range, seam, touches, uncovered
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.io.parquet_input import within
 from trace_platform.wire.task import TaskInput
@@ -52,14 +52,21 @@ class HotInputs:
         return self._snapshot.extent(version)
 
     def parts(
-        self, given: TaskInput, ranges: Sequence[BlockRange], *, needs_files: bool = True
+        self,
+        given: TaskInput,
+        ranges: Sequence[BlockRange],
+        *,
+        needs_files: bool = True,
+        may_begin_within: bool = False,
     ) -> Parts:
         """Raise RangeNotReady when files that are needed do not reach up to where the table
-        begins."""
-        first = self.extent(given.dataset_version).first_block
+        begins; where the dataset `may_begin_within` the ranges, down to its first block."""
+        extent = self.extent(given.dataset_version)
+        first = extent.first_block
         below, above = seam(ranges, first)
         files = [uri for uri in given.files if _may_hold(uri, below)]
-        if needs_files and (gap := uncovered(below, files)):
+        needed = _since_begin(below, above, extent, files) if may_begin_within else below
+        if needs_files and (gap := uncovered(needed, files)):
             raise RangeNotReady(
                 f"blocks {gap.key} of input {given.input_index} are neither in the table, which"
                 f" begins at {first}, nor in committed files",
@@ -105,6 +112,18 @@ def open_snapshot(task: TaskContext, versions: Sequence[UUID]) -> Iterator[Snaps
         except UnknownDataset as error:
             raise RangeNotReady(error.message, hint="the job that writes it makes it") from None
         yield found
+
+
+def _since_begin(
+    below: Sequence[BlockRange], above: Sequence[BlockRange], extent: Extent, files: Sequence[str]
+) -> Sequence[BlockRange]:
+    """Of what lies below the table that from the dataset's first block on; all of it where none
+    of the ranges reaches up to that block."""
+    if extent.origin_block is None:
+        return below
+    begin = min([extent.origin_block, *(held.start for held in held_by(files))])
+    since = seam(below, begin)[1]
+    return since if since or above else below
 
 
 def _may_hold(uri: str, ranges: Sequence[BlockRange]) -> bool:

@@ -22,8 +22,10 @@ _BASE = f"{10**_LIMB}L"
 # So many limbs fit into a decimal, the last one as far as it is small.
 _FEW = 4
 _BASE_OF = [10 ** (_LIMB * n) for n in range(_FEW)]
-# So that a billion of them still fit into the limbs.
+# Of a number that is added up: so that a billion of them still fit into the limbs.
 _MOST_DIGITS = _LIMB * _LIMBS - 9
+# Of a sum, which is added up with others.
+_SUM_DIGITS = _LIMB * _LIMBS
 _TOTAL, _COUNT, _VALUE = "sum", "count", "value"
 
 
@@ -50,7 +52,7 @@ def results(frame: DataFrame, merges: Mapping[str, Merge]) -> DataFrame:
 
 
 def _put_together(frame: DataFrame, by: list[str], merges: Mapping[str, Merge]) -> DataFrame:
-    made = {name: _of_partials(merge, name) for name, merge in merges.items()}
+    made = {name: _of_partials(merge, frame, name) for name, merge in merges.items()}
     texts = {name: merge for name, merge in merges.items() if merge in ("sum_exact", "avg_exact")}
     return _with_text(_grouped(frame, by, made), texts)
 
@@ -81,7 +83,7 @@ def _of_rows(merge: Merge, column: Column) -> Column:
         case "sum":
             return f.sum(column)
         case "sum_exact":
-            return _limb_sums(column)
+            return _limb_sums(column, _MOST_DIGITS)
         case "count":
             return f.count(column)
         case "min" | "first":
@@ -91,26 +93,45 @@ def _of_rows(merge: Merge, column: Column) -> Column:
         case "avg":
             return f.struct(f.sum(column).alias(_TOTAL), f.count(column).alias(_COUNT))
         case "avg_exact":
-            return f.struct(_limb_sums(column).alias(_TOTAL), f.count(column).alias(_COUNT))
+            return f.struct(
+                _limb_sums(column, _MOST_DIGITS).alias(_TOTAL), f.count(column).alias(_COUNT)
+            )
         case "count_distinct":
             return f.array_sort(f.collect_set(column))
 
 
-def _of_partials(merge: Merge, name: str) -> Column:
+def _of_partials(merge: Merge, frame: DataFrame, name: str) -> Column:
     from pyspark.sql import functions as f
 
     column = f.col(_quoted(name))
     match merge:
+        case "sum_exact":
+            return _limb_sums(column, _SUM_DIGITS)
         case "count":
             return _total(column)
         case "avg" | "avg_exact":
             total = column.getField(_TOTAL)
-            added = f.sum(total) if merge == "avg" else _limb_sums(total)
+            added = f.sum(total) if merge == "avg" else _limb_sums(total, _SUM_DIGITS)
             return f.struct(added.alias(_TOTAL), _total(column.getField(_COUNT)).alias(_COUNT))
         case "count_distinct":
-            return f.array_sort(f.array_distinct(f.flatten(f.collect_list(column))))
+            return f.array_sort(_distinct(f.flatten(f.collect_list(column)), _kind(frame, name)))
         case _:
             return _of_rows(merge, column)
+
+
+def _kind(frame: DataFrame, name: str) -> str:
+    """Of the elements of an array."""
+    kind: str = frame.schema[name].dataType.elementType.typeName()
+    return kind
+
+
+def _distinct(values: Column, kind: str) -> Column:
+    """Spark compares each bytes with all others, and has a set of texts."""
+    from pyspark.sql import functions as f
+
+    if kind != "binary":
+        return f.array_distinct(values)
+    return f.transform(f.array_distinct(f.transform(values, f.hex)), f.unhex)
 
 
 def _total(counts: Column) -> Column:
@@ -145,22 +166,23 @@ def at_position(places: list[str], value: Column) -> Column:
     return f.struct(*where, value.alias(_VALUE))
 
 
-def _limb_sums(column: Column) -> Column:
-    """Of numbers in decimal text: sums of their limbs, the lowest first; null without a number."""
+def _limb_sums(column: Column, digits: int) -> Column:
+    """Of numbers in decimal text, so many digits at most: sums of their limbs, the lowest
+    first; null without a number."""
     from pyspark.sql import functions as f
 
     said = InvalidQuery(
-        f"a sum of text takes whole numbers of at most {_MOST_DIGITS} digits",
+        f"a sum of text takes whole numbers of at most {digits} digits",
         hint="bytes_to_uint(bytes) makes them of bytes; cast others to a decimal",
     )
-    is_whole = column.rlike(f"^-?[0-9]{{1,{_MOST_DIGITS}}}$")
+    is_whole = column.rlike(f"^-?[0-9]{{1,{digits}}}$")
     sure = f.when(is_whole | column.isNull(), column).otherwise(
         f.raise_error(f.lit(f"\n{note_of(said)}\n"))
     )
-    digits = f.lpad(f.ltrim(sure, f.lit("-")), _LIMB * _LIMBS, "0")
+    padded = f.lpad(f.ltrim(sure, f.lit("-")), _LIMB * _LIMBS, "0")
     sign = f.when(column.startswith("-"), f.lit(-1)).otherwise(f.lit(1))
     limbs = [
-        f.sum(f.substring(digits, 1 + _LIMB * (_LIMBS - 1 - n), _LIMB).cast("bigint") * sign)
+        f.sum(f.substring(padded, 1 + _LIMB * (_LIMBS - 1 - n), _LIMB).cast("bigint") * sign)
         for n in range(_LIMBS)
     ]
     return f.when(f.count(column) > 0, f.array(*limbs))

@@ -90,8 +90,9 @@ class Window(LookAround):
 
     def around(self, index: int) -> LookAround:
         if self.most_blocks is not None:
-            # A bucket of time whose first or last row is in this one reaches no further.
-            return LookAround(before=self.most_blocks - 1, after=self.most_blocks - 1)
+            # A bucket of time whose first or last row is in this one reaches no further; with one
+            # block more above, in which there would be a row of one that does.
+            return LookAround(before=self.most_blocks - 1, after=self.most_blocks)
         return self.inputs.get(f"input_{index}", self)
 
     @property

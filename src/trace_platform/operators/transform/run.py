@@ -57,7 +57,8 @@ class Reads:
         if given[0].table and self.blocks is None:
             return self.data.read(index, blocks=self._all_of_table(index, given))
         if given[0].table or any(each.files for each in given):
-            return self.data.read(index)
+            # Buckets are cut without regard to where a chain was first followed.
+            return self.data.read(index, may_begin_within=self.window is not None)
         file = next((each.columns_of for each in given if each.columns_of), None)
         if file is None:
             raise _holds_nothing(index)

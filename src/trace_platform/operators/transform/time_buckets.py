@@ -50,8 +50,9 @@ class TimeBuckets:
         buckets = together.groupBy(_BUCKET).agg(
             f.min(_FIRST).alias(_FIRST), f.max(_LAST).alias(_LAST)
         )
-        own = buckets.filter(f.col(_FIRST).between(blocks.start, blocks.end))
-        return cls(seconds, own.filter(_fits(most)).select(_BUCKET))
+        # Looked at in all of them: of one that is too long another task may have seen less.
+        own = buckets.filter(_fits(most) & f.col(_FIRST).between(blocks.start, blocks.end))
+        return cls(seconds, own.select(_BUCKET))
 
     def own_rows(self, rows: DataFrame, index: int) -> DataFrame:
         """Those of the task's buckets of time. What has no blocks is read as a whole."""
@@ -82,7 +83,12 @@ def _bucket(rows: DataFrame, index: int, seconds: int) -> Column:
         )
     kind = rows.schema[TIME].dataType.typeName()
     moment = rows[TIME] if kind in ("integer", "long") else f.unix_seconds(rows[TIME])
-    return moment - f.pmod(moment, f.lit(seconds))
+    said = InvalidQuery(
+        f"input {index} has rows whose {TIME} is null: they are in no bucket of time",
+        hint="leave them out, or give them a time, in the job that writes them",
+    )
+    known = f.coalesce(moment, f.raise_error(f.lit(f"\n{note_of(said)}\n")).cast("bigint"))
+    return known - f.pmod(known, f.lit(seconds))
 
 
 def _fits(most: int) -> Column:

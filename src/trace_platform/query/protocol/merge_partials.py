@@ -6,6 +6,12 @@ from collections.abc import Mapping
 
 from trace_platform.sql.sql_text import quoted
 
+# Where a row is on the chain, then its value, of which none is the smallest: as Spark compares what
+# holds both, and DuckDB does not.
+_PLACED = (
+    "struct_pack(place := struct_update({0}, value := 0), is_known := {0}.value IS NOT NULL,"
+    " value := {0}.value)"
+)
 # The column stands in for {0}.
 _RESULTS = {
     "sum": "sum({0})",
@@ -14,9 +20,11 @@ _RESULTS = {
     "min": "min({0})",
     "max": "max({0})",
     "avg": "CAST(sum({0}.sum) AS DOUBLE) / nullif(sum({0}.count), 0)",
-    "avg_exact": "CAST(sum(CAST({0}.sum AS BIGNUM)) AS DOUBLE) / nullif(sum({0}.count), 0)",
-    "first": "struct_extract(min({0}), 'value')",
-    "last": "struct_extract(max({0}), 'value')",
+    # By way of text, since BIGNUM itself is not rounded to the nearest.
+    "avg_exact": "CAST(CAST(sum(CAST({0}.sum AS BIGNUM)) AS VARCHAR) AS DOUBLE)"
+    " / nullif(sum({0}.count), 0)",
+    "first": f"(min({_PLACED}) FILTER (WHERE {{0}} IS NOT NULL)).value",
+    "last": f"(max({_PLACED}) FILTER (WHERE {{0}} IS NOT NULL)).value",
     "count_distinct": "CAST(len(list_distinct(flatten(list({0})))) AS BIGINT)",
 }
 

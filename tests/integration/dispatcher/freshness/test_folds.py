@@ -279,6 +279,35 @@ async def test_who_merges_does_not_take_the_place_of_what_was_rewritten_meanwhil
     await assert_balances(ledger)
 
 
+KEEP = """
+INSERT INTO withheld_partitions (materialisation, org_id, dag_name, job_name, checks)
+SELECT p.id, d.org_id, 'flow', 'reader', '{of_rows}'
+  FROM partition_versions p JOIN datasets d ON d.uuid = p.dataset_uuid
+ WHERE d.job_name = 'balances' AND p.superseded_at IS NULL AND p.partition_key = '4-7'
+"""
+
+
+async def test_what_is_kept_from_a_job_is_not_merged_since_it_would_have_another_name(
+    ledger: Ledger,
+) -> None:
+    """Also where the merge was asked for before a check failed."""
+    await ledger.plane.deploy(ALONE)
+    await ledger.trigger("chain", *PARTS)
+    assert await merge_folds(ledger.plane.dispatcher.state) == 1
+    ledger.plane.sql(KEEP)
+    await ledger.run_all()
+    assert "4-7" in ledger.partitions("balances")
+    waiting = "SELECT error_message FROM tasks WHERE error_code = 'held_by_check'"
+    [task] = ledger.plane.sql(waiting)
+    assert "balances 4-7 failed of_rows, which keeps it from flow.reader" in task["error_message"]
+    # What takes its place is kept from nobody: the merge is tried again at once.
+    await ledger.rewritten("chain", 4, 4)
+    await requeue_failed(ledger.plane.dispatcher.state)
+    await ledger.run_all()
+    assert ledger.partitions("balances") == ["0-31", "32-160"]
+    await assert_balances(ledger)
+
+
 async def test_what_was_read_before_the_merge_does_not_take_its_place(ledger: Ledger) -> None:
     """Two rewrites of one block; who has read the first of them alone is late."""
     await ledger.plane.deploy(ALONE)
