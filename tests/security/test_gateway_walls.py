@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from docs.generate.services import DISPATCHER, QUERY, RPC
+from tests.support.http_server import http_server
 from tests.support.served_gateway import (
     OWNER_TOKEN,
     SERVICE_TOKEN,
@@ -21,6 +22,7 @@ from tests.support.served_gateway import (
     ServedGateway,
     served_gateway,
 )
+from trace_platform.app.instance.query_users import QueryUsers
 from trace_platform.gateway.pass_on import MAX_BODY_BYTES
 from trace_platform.gateway.routes import SERVICE, description
 from trace_platform.gateway.serve import Allowance
@@ -290,6 +292,61 @@ def test_a_link_opens_one_session_whoever_is_first(gateway: ServedGateway) -> No
     on_disk = [path.name + path.read_text() for path in (gateway.home.secrets / "logins").iterdir()]
     assert on_disk
     assert not [text for text in on_disk if token in text or code in text]
+
+
+def test_who_serves_another_port_of_this_host_gets_a_cookie_that_opens_nothing(
+    gateway: ServedGateway,
+) -> None:
+    """As browsers do, this client sends cookies to a host, whatever the port."""
+    with http_server() as neighbour, httpx.Client(trust_env=False) as browser:
+        code = gateway.sessions.make_code()
+        browser.post(
+            f"{gateway.url}/v1/session", json={"code": code}, headers={"X-Trace-CSRF": "1"}
+        )
+        browser.get(f"http://localhost:{neighbour.port}/")
+        (seen,) = neighbour.asked
+    assert seen.headers["cookie"].startswith(f"{gateway.cookie}=")
+    for key in ("", "1", seen.headers["cookie"].partition("=")[2]):
+        stolen = {"Cookie": seen.headers["cookie"], "Origin": gateway.url, "X-Trace-CSRF": key}
+        for method, path in (
+            ("GET", "/v1/tasks"),
+            ("GET", "/v1/live"),
+            ("GET", "/v1/session"),
+            ("GET", "/v1/own-queries"),
+            ("POST", "/v1/query"),
+            ("DELETE", "/v1/session"),
+        ):
+            answer = gateway.http.request(method, path, headers=stolen)
+            assert answer.status_code in (401, 403), (method, path, key)
+    assert gateway.behind.arrived == []
+
+
+def test_a_browser_downloads_an_export_by_itself(gateway: ServedGateway) -> None:
+    page = gateway.as_page()
+    del page["X-Trace-CSRF"]
+    path = "/v1/exports/0192f0c4-0000-7000-8000-000000000000"
+    assert gateway.http.get(path, headers=page).status_code == 200
+    assert gateway.http.get(path, headers=page | {"Sec-Fetch-Site": "same-site"}).status_code == 403
+
+
+def test_wrong_codes_of_strangers_keep_nobody_out(gateway: ServedGateway) -> None:
+    headers = {"X-Trace-CSRF": "1"}
+    wrong = [
+        gateway.http.post("/v1/session", json={"code": "a" * 43}, headers=headers).status_code
+        for _ in range(60)
+    ]
+    assert set(wrong) == {401, 429}
+    code = gateway.sessions.make_code()
+    answer = gateway.http.post("/v1/session", json={"code": code}, headers=headers)
+    assert answer.status_code == 200
+
+
+def test_who_may_query_does_not_see_what_runs_nor_takes_the_streams_of_those_who_may(
+    gateway: ServedGateway,
+) -> None:
+    token = QueryUsers(gateway.home).add("bob")
+    answer = gateway.http.get("/v1/live", headers={"Authorization": f"Bearer {token}"})
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 
 
 def test_a_code_counts_only_from_the_gateways_own_page(gateway: ServedGateway) -> None:

@@ -150,8 +150,8 @@ class ServedGateway:
         opened = self.sessions.open(self.sessions.make_code())
         assert opened is not None
         return {
-            "Cookie": f"{self.cookie}={opened[0]}",
-            "X-Trace-CSRF": "1",
+            "Cookie": f"{self.cookie}={opened.token}",
+            "X-Trace-CSRF": opened.key,
             "Origin": self.url,
             "Sec-Fetch-Site": "same-origin",
         }

@@ -2,7 +2,7 @@
 // opened again in a dialog, and the call repeated.
 
 import type { paths } from "./schema.gen";
-import { sessionOver } from "./session";
+import { ofThisSession, sessionOver } from "./session";
 
 type Method = "get" | "post" | "delete";
 type With<M extends Method> = {
@@ -84,7 +84,7 @@ export function send(
   body?: unknown,
   signal?: AbortSignal | undefined,
 ): Promise<Response> {
-  const headers: Record<string, string> = { "X-Trace-CSRF": "1" };
+  const headers: Record<string, string> = {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
   return call(target, {
     method,
@@ -106,7 +106,7 @@ export async function call(target: string, init: RequestInit): Promise<Response>
 /** The answer as it is, also one that is no success. */
 export async function reach(target: string, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(target, init);
+    return await fetch(target, { ...init, headers: { ...init.headers, ...ofThisSession() } });
   } catch (error) {
     if (isAbort(error)) throw error;
     throw new Problem(

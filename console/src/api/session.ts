@@ -1,6 +1,9 @@
 // Who is logged in. A call that finds the session over waits here until it is open again, in this
 // tab or in another one.
 
+// The same in pages/login.js of the gateway.
+const KEY = "trace.session";
+
 type Listener = () => void;
 type State = "open" | "over";
 
@@ -18,6 +21,15 @@ export const sessionState = {
   },
   current: () => state,
 };
+
+/** What a call sends beside the cookie, which pages of other ports have too. */
+export function ofThisSession(): Record<string, string> {
+  return { "X-Trace-CSRF": localStorage.getItem(KEY) ?? "none" };
+}
+
+export function keepKey(key: string): void {
+  localStorage.setItem(KEY, key);
+}
 
 /** Resolves once somebody logged in again. */
 export function sessionOver(signal: AbortSignal | null): Promise<void> {

@@ -1,7 +1,7 @@
 // What changed, told to every tab: one of them holds the stream (a Web Lock says which), and passes
 // on what it hears. Another takes over when it is closed.
 
-import { sessionOver } from "../api/session";
+import { ofThisSession, sessionOver } from "../api/session";
 import { EventParser, type Sent } from "./sse";
 
 export type Kind =
@@ -92,7 +92,7 @@ async function readOnce(
   let watchdog = setTimeout(end, SILENCE_MS);
   try {
     const answer = await fetch("/v1/live", {
-      headers: lastId === null ? {} : { "Last-Event-ID": lastId },
+      headers: { ...ofThisSession(), ...(lastId === null ? {} : { "Last-Event-ID": lastId }) },
       signal: connection.signal,
     });
     if (answer.status === 401) return await sessionOver(stopped);

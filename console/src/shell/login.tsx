@@ -1,6 +1,7 @@
 import { useState, useSyncExternalStore, type FormEvent } from "react";
 import { problemOf, reach } from "../api/client";
-import { codeOf, sessionOpen, sessionState } from "../api/session";
+import { codeOf, keepKey, sessionOpen, sessionState } from "../api/session";
+import type { S } from "../api/types";
 import { Button, Command, Field } from "../ui/basics";
 import { Dialog } from "../ui/dialog";
 import { ProblemBox } from "../ui/problem";
@@ -61,8 +62,9 @@ export function LoginDialog() {
 async function openSession(code: string): Promise<void> {
   const answer = await reach("/v1/session", {
     method: "POST",
-    headers: { "Content-Type": "application/json", "X-Trace-CSRF": "1" },
+    headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ code }),
   });
   if (!answer.ok) throw await problemOf(answer);
+  keepKey(((await answer.json()) as S<"LoggedIn">).key ?? "");
 }

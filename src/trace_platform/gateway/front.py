@@ -35,6 +35,8 @@ log = structlog.get_logger(__name__)
 
 # What belongs to the API, whether there is such an operation or not.
 _API = ("/v1", "/internal", "/metrics", "/pools")
+# What a browser opens by itself. Its name has 122 bits, and is told to the caller alone.
+_DOWNLOAD = "/v1/exports/{}"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # A reader that takes nothing of an answer for so long is gone.
 _SEND_S = 60.0
@@ -143,7 +145,9 @@ class Front:
         """What the service behind is told of the caller."""
         caller: Caller | None = None
         if not found.route.signed:
-            caller = self._callers.find(scope["method"], headers)
+            caller = self._callers.find(
+                scope["method"], headers, by_link=found.route.target == _DOWNLOAD
+            )
         who = caller.name if caller else f"from {(scope['client'] or ('',))[0]}"
         self._limits.rate.take(who)
         with self._limits.at_once.one(who):

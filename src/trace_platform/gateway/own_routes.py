@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
-from trace_platform.domain.errors import Unauthenticated
+from trace_platform.domain.errors import Forbidden, Unauthenticated
 from trace_platform.drivers import openapi, problem
 from trace_platform.drivers.authenticate import CALLER, OPEN, Guard, guard_routes
 from trace_platform.drivers.openapi import documented
@@ -20,8 +20,9 @@ from trace_platform.gateway.who_asks import Caller, Callers, Door, refuse_other_
 from trace_platform.wire.control import Alive
 from trace_platform.wire.login import LoggedIn, Login
 
-# Guesses at a code, of everybody: it has 256 bits, so this is about work and not about luck.
-_LOGINS_PER_S, _LOGINS_AT_ONCE = 2.0, 20.0
+# Of everybody. A code has 256 bits, so this is about work and not about luck: the right one is
+# taken however many wrong ones others send.
+_WRONG_CODES_PER_S, _WRONG_CODES_AT_ONCE = 2.0, 20.0
 _EVERYBODY = "everybody"
 
 
@@ -66,12 +67,11 @@ def _services(app: FastAPI) -> None:
 
 
 def _sessions(app: FastAPI, inside: Inside) -> None:
-    rate = Rate(_LOGINS_PER_S, _LOGINS_AT_ONCE)
+    wrong_codes = Rate(_WRONG_CODES_PER_S, _WRONG_CODES_AT_ONCE)
 
     async def from_here(request: Request) -> None:
         """Whoever it is: from a page of ours, or from no page."""
         refuse_other_sites(inside.door, request.method, request.headers)
-        rate.take(_EVERYBODY)
 
     here = Guard(check=from_here)
     user = _user(inside)
@@ -86,21 +86,21 @@ def _sessions(app: FastAPI, inside: Inside) -> None:
         """The code is used up. The answer sets the cookie."""
         opened = inside.sessions.open(body.code)
         if opened is None:
+            wrong_codes.take(_EVERYBODY)
             raise Unauthenticated(
                 "this login link is not known, was used, or is too old",
                 hint="`trace login-link` prints another",
             )
-        token, session = opened
         response.set_cookie(
             inside.door.cookie,
-            token,
-            expires=session.expires_at,
+            opened.token,
+            expires=opened.session.expires_at,
             path="/",
             secure=inside.door.secure,
             httponly=True,
             samesite="strict",
         )
-        return _told(session)
+        return _told(opened.session, opened.key)
 
     @app.get(
         "/v1/session",
@@ -110,7 +110,7 @@ def _sessions(app: FastAPI, inside: Inside) -> None:
     )
     async def session(request: Request, caller: Caller = CALLER) -> LoggedIn:
         found = inside.sessions.find(caller.session_token) if caller.session_token else None
-        return _told(found) if found else LoggedIn(user=caller.name, expires_at=None)
+        return _told(found) if found else LoggedIn(user=caller.name, expires_at=None, key=None)
 
     @app.delete(
         "/v1/session",
@@ -145,7 +145,9 @@ def _live(app: FastAPI, inside: Inside) -> None:
     )
     async def live(request: Request, caller: Caller = CALLER) -> StreamingResponse:
         """Events `change`, `resync` and `expired`; a stream that was cut goes on behind its
-        `Last-Event-ID`."""
+        `Last-Event-ID`. They name what the dispatcher shows to its owner alone."""
+        if not caller.is_owner:
+            raise Forbidden(f"{caller.name} may query, and does not see what runs")
         after = request.headers.get("last-event-id")
         return StreamingResponse(inside.live.open(caller, after), media_type=MEDIA)
 
@@ -158,5 +160,5 @@ def _user(inside: Inside) -> Guard:
     return Guard(check=check, opened_by="user")
 
 
-def _told(session: Session) -> LoggedIn:
-    return LoggedIn(user=session.user, expires_at=session.expires_at)
+def _told(session: Session, key: str | None = None) -> LoggedIn:
+    return LoggedIn(user=session.user, expires_at=session.expires_at, key=key)

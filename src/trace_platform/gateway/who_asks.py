@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
@@ -26,6 +27,8 @@ class Caller:
     name: str
     authorization: str = field(repr=False)
     still: Callable[[], bool]
+    # Whoever runs the instance: the dispatcher knows nobody else.
+    is_owner: bool
     # Of a browser that has a session.
     session_token: str | None = field(default=None, repr=False)
 
@@ -67,8 +70,9 @@ class Callers:
         self._find_user = find_user
         self._owner = f"Bearer {owner_token}"
 
-    def find(self, method: str, headers: Headers) -> Caller:
-        """Raise Unauthenticated, or Forbidden for what another site has sent."""
+    def find(self, method: str, headers: Headers, *, by_link: bool = False) -> Caller:
+        """Raise Unauthenticated, or Forbidden for what another site has sent. `by_link`: the
+        browser itself asks, which sends no header of a page."""
         given = headers.get("authorization")
         if given is not None:
             return self._of_token(given)
@@ -77,10 +81,13 @@ class Callers:
         if session is None or token is None:
             raise Unauthenticated("there is no session, or it is over", hint=_HINT)
         refuse_other_sites(self._door, method, headers)
+        if not by_link and not session.has_key(headers.get(CSRF_HEADER, "")):
+            raise Unauthenticated(f"{CSRF_HEADER} is not the key of the session", hint=_HINT)
         return Caller(
             session.user,
             self._owner,
             lambda: self._sessions.find(token) is not None,
+            is_owner=True,
             session_token=token,
         )
 
@@ -96,7 +103,13 @@ class Callers:
         user = self._find_user(token.strip()) if scheme.lower() == "bearer" else None
         if user is None:
             raise Unauthenticated("Authorization is not the token of a user", hint=_HINT)
-        return Caller(user.name, given, lambda: self._find_user(token.strip()) is not None)
+        token = token.strip()
+        return Caller(
+            user.name,
+            given,
+            lambda: self._find_user(token) is not None,
+            is_owner=hmac.compare_digest(f"Bearer {token}".encode(), self._owner.encode()),
+        )
 
 
 def refuse_other_sites(door: Door, method: str, headers: Headers) -> None:
@@ -109,5 +122,5 @@ def refuse_other_sites(door: Door, method: str, headers: Headers) -> None:
     origin = headers.get("origin")
     if origin is not None and origin != f"{door.scheme}://{headers.get('host')}":
         raise Forbidden("this was sent by another site", hint="open the console itself")
-    if headers.get(CSRF_HEADER) != "1":
-        raise Forbidden(f"the header {CSRF_HEADER} is missing", hint=f"send {CSRF_HEADER}: 1")
+    if not headers.get(CSRF_HEADER):
+        raise Forbidden(f"the header {CSRF_HEADER} is missing", hint="send the key of the session")

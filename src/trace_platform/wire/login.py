@@ -24,3 +24,7 @@ class LoggedIn(Strict):
     expires_at: datetime | None = Field(
         description="When the session is over; null for a caller with a token."
     )
+    key: str | None = Field(
+        description="Told with the cookie alone: what the session's pages send as X-Trace-CSRF; "
+        "null later."
+    )

@@ -44,7 +44,7 @@ class Page:
     def __init__(self, events: Live, after: str | None = None) -> None:
         self.is_in = True
         self.last_id: str | None = None
-        caller = Caller("owner", "Bearer x", lambda: self.is_in)
+        caller = Caller("owner", "Bearer x", lambda: self.is_in, is_owner=True)
         self._stream: AsyncIterator[bytes] = events.open(caller, after)
         self._rest: list[dict[str, str]] = []
 

@@ -13,13 +13,12 @@ import secrets
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 
 from trace_platform.app.instance.home import Home
 from trace_platform.app.instance.query_users import OWNER
 from trace_platform.drivers.lite.private_file import alone_in, give_to_owner_of, write_private
-from trace_platform.gateway.sessions import Session
+from trace_platform.gateway.sessions import Opened, Session, digest
 
 LINK_S = 15 * 60.0
 # Of each kind; the oldest give way.
@@ -37,9 +36,9 @@ class LoginSessions:
 
     def make_code(self) -> str:
         """What a login link carries: it opens one session, and is told only now."""
-        return self._make(_LINK, LINK_S)[0]
+        return self._make(_LINK, LINK_S).token
 
-    def open(self, code: str) -> tuple[str, Session] | None:
+    def open(self, code: str) -> Opened | None:
         # All of the link may be pasted: the code stands behind the '#'.
         link = self._file(_LINK, code.strip().rpartition("#")[2])
         if link is None or _read(link) is None:
@@ -59,14 +58,16 @@ class LoginSessions:
         if file:
             file.unlink(missing_ok=True)
 
-    def _make(self, kind: str, lasts_s: float) -> tuple[str, Session]:
-        secret, ends = secrets.token_urlsafe(32), time.time() + lasts_s
+    def _make(self, kind: str, lasts_s: float) -> Opened:
+        secret, key = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        ends = time.time() + lasts_s
         folder = self._made_folder()
         with alone_in(folder):
             self._make_room(kind)
-            said = json.dumps({"user": OWNER, "expires_at": ends})
+            said = json.dumps({"user": OWNER, "expires_at": ends, "key": digest(key)})
             write_private(folder / _name(kind, secret), said.encode())
-        return secret, Session(OWNER, datetime.fromtimestamp(ends, UTC))
+        session = Session(OWNER, datetime.fromtimestamp(ends, UTC), digest(key))
+        return Opened(secret, key, session)
 
     def _make_room(self, kind: str) -> None:
         """What is over goes, and of the others the oldest, so that one more has room."""
@@ -100,14 +101,14 @@ class LoginSessions:
 
 
 def _name(kind: str, secret: str) -> str:
-    return f"{kind}-{sha256(secret.encode()).hexdigest()}"
+    return f"{kind}-{digest(secret)}"
 
 
 def _read(path: Path) -> Session | None:
     """None for one that is over, is not there, or cannot be understood."""
     try:
         said = json.loads(path.read_text())
-        user, ends = str(said["user"]), float(said["expires_at"])
+        user, ends, key = str(said["user"]), float(said["expires_at"]), str(said["key"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Session(user, datetime.fromtimestamp(ends, UTC)) if ends > time.time() else None
+    return Session(user, datetime.fromtimestamp(ends, UTC), key) if ends > time.time() else None

@@ -19,7 +19,10 @@ async function open(code) {
   } catch {
     return ask("The instance does not answer. Is it running?");
   }
-  if (answer.ok) return location.replace("/");
+  if (answer.ok) {
+    localStorage.setItem("trace.session", (await answer.json()).key);
+    return location.replace("/");
+  }
   const problem = await answer.json().catch(() => ({}));
   ask(problem.detail || `That did not work (${answer.status}).`);
 }
