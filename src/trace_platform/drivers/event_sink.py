@@ -79,21 +79,26 @@ class HttpSink:
         for n, event in enumerate(events):
             try:
                 async with asyncio.timeout(_TIMEOUT_S):
-                    answer = await self._http.post(
-                        self._url, content=event, headers=self._headers()
-                    )
+                    status = await self._status_of(event)
             except (TimeoutError, httpx.HTTPError) as error:
                 # By its type alone: its text may quote the address.
                 said = f"who collects lineage cannot be reached: {type(error).__name__}"
                 return _sent(n, said)
-            if answer.status_code in _REFUSED:
+            if status in _REFUSED:
                 self.refused += 1
-            elif not answer.is_success:
-                return _sent(n, f"who collects lineage answered {answer.status_code}")
+            elif not 200 <= status < 300:
+                return _sent(n, f"who collects lineage answered {status}")
         return len(events)
 
     async def close(self) -> None:
         await self._http.aclose()
+
+    async def _status_of(self, event: bytes) -> int:
+        # What else it says is not read: it may have no end, or stand for more than there is memory.
+        async with self._http.stream(
+            "POST", self._url, content=event, headers=self._headers()
+        ) as answer:
+            return answer.status_code
 
     def _headers(self) -> dict[str, str]:
         token = self._token()

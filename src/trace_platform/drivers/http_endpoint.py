@@ -7,6 +7,7 @@ what a server says without the secret.
 from __future__ import annotations
 
 import base64
+import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -15,10 +16,12 @@ from urllib.parse import quote, quote_plus, urljoin, urlsplit
 
 import httpx
 
+from trace_platform.domain.address_reach import Reach, reach_of
 from trace_platform.domain.errors import EndpointRefused, EndpointUnreachable
 from trace_platform.domain.figures import duration, size
 from trace_platform.domain.private_url import is_private
 from trace_platform.drivers.node_url import reason, retry_after_s, scrubbed
+from trace_platform.drivers.unpacked_answer import unpacked
 
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 522, 524})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -184,7 +187,8 @@ class HttpEndpoint:
         """The answer, None when it is still the same, or where it redirects to."""
         asked, headers = self._dressed(url)
         try:
-            with self._http.stream("GET", asked, headers=headers | known.headers) as response:
+            asked, headers, name = self._pinned(asked, headers | known.headers)
+            with self._http.stream("GET", asked, headers=headers, extensions=name) as response:
                 status = response.status_code
                 if status == 304 and known.headers:
                     return None
@@ -193,7 +197,7 @@ class HttpEndpoint:
                 if status != 200:
                     self._refuse(url, response)
                 body = self._body(url, response, max_bytes)
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
             # By its kind alone: its text may quote the address.
             raise _Again(f"does not answer: {_why(error)}") from None
         return HttpAnswer(url, body, _validators(response), _next_link(response))
@@ -211,9 +215,37 @@ class HttpEndpoint:
         mark = "&" if "?" in url else "?"
         return f"{url}{mark}{quote_plus(given.name)}={quote_plus(given.value)}", self._headers
 
+    def _pinned(
+        self, url: str, headers: dict[str, str]
+    ) -> tuple[str, dict[str, str], dict[str, str]]:
+        """Elsewhere than at home, the address that was looked at is the one that is asked, whatever
+        the name leads to a moment later."""
+        scheme, host, port = _origin(url)
+        if (scheme, host, port) == self._home:
+            return url, headers, {}
+        name = host.strip("[]")
+        address = self._address(url, name, port)
+        place = f"[{address}]" if ":" in address else address
+        asked = urlsplit(url)._replace(netloc=f"{place}:{port}").geturl()
+        return asked, headers | {"Host": f"{host}:{port}"}, {"sni_hostname": name}
+
+    def _address(self, url: str, name: str, port: int) -> str:
+        found = _addresses(name, port)
+        if min(map(reach_of, found)) < self._reach_of_home():
+            raise EndpointRefused(
+                f"the endpoint leads into this machine or its network, to {self.shown(url)}"
+            )
+        return found[0]
+
+    def _reach_of_home(self) -> Reach:
+        try:
+            return min(map(reach_of, _addresses(self._home[1].strip("[]"), self._home[2])))
+        except OSError:
+            return Reach.PUBLIC
+
     def _body(self, url: str, response: httpx.Response, max_bytes: int) -> bytes:
         body = bytearray()
-        for chunk in response.iter_bytes():
+        for chunk in unpacked(response):
             self._check()
             body += chunk
             if len(body) > max_bytes:
@@ -239,7 +271,7 @@ class HttpEndpoint:
 
     def _said(self, response: httpx.Response) -> str:
         body = bytearray()
-        for chunk in response.iter_bytes():
+        for chunk in unpacked(response):
             body += chunk
             if len(body) > _REFUSAL_BYTES:
                 break
@@ -313,9 +345,16 @@ def _next_link(response: httpx.Response) -> str | None:
     return response.links.get("next", {}).get("url")
 
 
+def _addresses(name: str, port: int) -> list[str]:
+    """Raise OSError for a name that leads nowhere."""
+    return [str(each[4][0]) for each in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)]
+
+
 def _why(error: Exception) -> str:
     if isinstance(error, httpx.TimeoutException):
         return "no answer in time"
+    if isinstance(error, httpx.DecodingError):
+        return str(error)
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError):

@@ -54,6 +54,14 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path, content: bytes) -> Non
         load_settings(Home(tmp_path), {})
 
 
+def test_no_secret_is_sent_where_others_read_along(tmp_path: Path) -> None:
+    target = '[lineage]\nopenlineage = "http://lineage.example/v1"\n'
+    assert settings(tmp_path, target).lineage.secret is None
+    assert "read the secret along" in refused(tmp_path, f'{target}secret = "collector"\n')
+    own = target.replace("lineage.example", "127.0.0.1:9")
+    assert settings(tmp_path, f'{own}secret = "collector"\n').lineage.secret == "collector"
+
+
 def refused(folder: Path, text: str) -> str:
     with pytest.raises(InvalidConfig) as caught:
         settings(folder, text)

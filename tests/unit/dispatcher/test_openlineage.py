@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import tracemalloc
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +25,7 @@ from openlineage.client.facet_v2 import (
     schema_dataset,
 )
 
+from tests.support.http_server import Reply, http_server
 from trace_platform.dispatcher.openlineage.pending_runs import PendingRuns
 from trace_platform.domain.errors import InvalidConfig, Unavailable
 from trace_platform.domain.event_target import check_target
@@ -186,6 +189,25 @@ def test_a_url_gets_each_event_with_the_token_until_it_fails() -> None:
 
     assert asyncio.run(send()) == (2, 1)
     assert asked == [(body, "Bearer key") for body in (b"1", b"2", b"3")]
+
+
+def test_nothing_of_what_a_collector_answers_is_read() -> None:
+    """A few bytes that stand for half a gigabyte."""
+    bomb = gzip.compress(gzip.compress(bytes(512 * 2**20), 1))
+    reply = Reply(bomb, headers={"Content-Encoding": "gzip, gzip"})
+
+    async def send() -> int:
+        sink = HttpSink(f"{collector.url}/lineage")
+        tracemalloc.start()
+        taken = await sink.send([b"{}"])
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        await sink.close()
+        assert most < 16 * 2**20
+        return taken
+
+    with http_server(lambda _: reply) as collector:
+        assert asyncio.run(send()) == 1
 
 
 def test_a_target_is_a_file_or_a_url() -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import base64
+import gzip
+import random
 import re
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pydantic import ValidationError
 
 from tests.support.http_server import Asked, HttpServer, Reply, http_server
 from tests.support.ingested import Ingest
+from trace_platform.domain.address_reach import Reach
 from trace_platform.domain.errors import EndpointRefused, EndpointUnreachable, TraceError
+from trace_platform.drivers import http_endpoint
 from trace_platform.drivers.http_endpoint import HttpEndpoint, Manners
 from trace_platform.operators.http.config import Config
 
@@ -141,6 +147,71 @@ def test_an_endpoint_elsewhere_does_not_lead_into_this_machine() -> None:
             endpoint.led_to("https://example.org/items", "http://[::1/items")
         assert endpoint.led_to("https://example.org/a/b?c=1", "?c=2").endswith("/a/b?c=2")
         endpoint.refuse_unsafe("https://other.example/")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("2130706433", "0x7F000001", "127.1", "0.0.0.0", "[::ffff:127.0.0.1]"),
+        *("[::]", "[::127.0.0.1]", "169.254.169.254", "2852039166", "[64:ff9b::a9fe:a9fe]"),
+        *("[2002:7f00:1::]", "10.0.0.1", "[fd00::1]", "224.0.0.1"),
+    ],
+)
+def test_no_spelling_of_an_address_leads_from_elsewhere_into_this_machine(host: str) -> None:
+    """Asked as a page that is kept from an earlier answer. It is refused before anything is
+    connected."""
+    with (
+        _endpoint("https://192.0.2.1/items") as endpoint,
+        # As if the home were of the public network, where no test can be.
+        patch.object(HttpEndpoint, "_reach_of_home", lambda _: Reach.PUBLIC),
+        pytest.raises(EndpointRefused, match="into this machine"),
+    ):
+        endpoint.get(f"https://{host}:9/items", 1_000)
+
+
+def test_what_was_looked_at_is_what_is_asked(server: HttpServer) -> None:
+    """A name that leads to another address at the second look-up."""
+    answers = [["127.0.0.1"], ["127.0.0.1"], ["192.0.2.1"]]
+    with (
+        _endpoint("http://127.0.0.2/items") as endpoint,
+        patch.object(http_endpoint, "_addresses", lambda *_: answers.pop(0)),
+    ):
+        found = endpoint.get(f"http://rebinding.invalid:{server.port}/items", 1_000)
+    assert found is not None
+    assert server.asked[0].headers["host"] == f"rebinding.invalid:{server.port}"
+
+
+@pytest.mark.parametrize("status", [200, 404])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_a_few_packed_bytes_do_not_fill_the_memory(
+    server: HttpServer, status: int, layers: int
+) -> None:
+    body = gzip.compress(bytes(300 * 2**20), 1)
+    for _ in range(layers - 1):
+        body = gzip.compress(body)
+    packed = {"Content-Encoding": ", ".join(["gzip"] * layers)}
+    server.answer = lambda _: Reply(body, status=status, headers=packed)
+    tracemalloc.start()
+    with _endpoint(server.url) as endpoint, pytest.raises(TraceError) as caught:
+        endpoint.get(server.url, 100_000)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 16 * 2**20
+    assert caught.value.code in ("endpoint_refused", "endpoint_unreachable")
+
+
+def test_a_packed_answer_is_unpacked_whole_or_not_at_all(server: HttpServer) -> None:
+    plain = bytes(random.Random(1).randbytes(50_000)) + b"x" * 300_000
+    body = gzip.compress(plain)
+    packed = {"Content-Encoding": "gzip"}
+    replies = [Reply(body, headers=packed)] + [Reply(body[:-9], headers=packed)] * 4
+    server.answer = lambda _: replies.pop(0)
+    with _endpoint(server.url) as endpoint:
+        found = endpoint.get(server.url, 1_000_000)
+        assert found is not None
+        assert found.body == plain
+        with pytest.raises(EndpointUnreachable, match="it is cut"):
+            endpoint.get(server.url, 1_000_000)
 
 
 # Patience.

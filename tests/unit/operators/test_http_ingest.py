@@ -216,6 +216,7 @@ def test_a_column_may_be_missing_everywhere_when_it_is_said_so(
         ("json", '[{"id": NaN}]', "NaN is no JSON"),
         ("json", b"\xff", "byte 0 is no UTF-8"),
         ("json", "[" * 100_000, "lists in lists"),
+        ("json", '[{"id": 1e99999999999999999999}]', "out of all bounds"),
         ("csv", "id,name\n1\n", "line 2 has 1 values, not 2"),
         ("csv", 'id,name\n1,"half', "unexpected end of data"),
     ],

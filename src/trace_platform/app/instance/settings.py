@@ -32,6 +32,7 @@ from trace_platform.dag.model.dag import Count, Name
 from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.domain.event_target import check_target
+from trace_platform.domain.private_url import is_private
 from trace_platform.domain.runtimes import (
     DEFAULT_RUNTIMES,
     Kind,
@@ -145,6 +146,16 @@ class LineageSettings(_Section):
     secret: Name | None = None
     # Of jobs and datasets in these events: one for each instance that tells the same collector.
     namespace: str = Field(default="trace", min_length=1, max_length=256)
+
+    @model_validator(mode="after")
+    def _sends_no_secret_in_the_open(self) -> LineageSettings:
+        target = self.openlineage or "file:"
+        if self.secret and not target.startswith("file:") and not is_private(target):
+            raise ValueError(
+                "openlineage is an http:// address of another machine, where others can read"
+                " the secret along: write https://"
+            )
+        return self
 
 
 class LogSettings(_Section):

@@ -38,7 +38,8 @@ def read_page(config: Config, body: bytes, number: int) -> Document:
             lines = (line for line in text.split("\n") if line.strip())
             return Document(None, [_loads(line) for line in lines])
         return Document(None, list(_lines_of(text, config, number)))
-    except (ValueError, RecursionError, csv.Error) as error:
+    # A number whose exponent no number has is of ArithmeticError.
+    except (ValueError, RecursionError, ArithmeticError, csv.Error) as error:
         raise EndpointUnreachable(
             f"page {number} is not {config.format}: {_where(error)}",
             hint="open the address with curl: does it answer something else, or half of it?",
@@ -91,6 +92,8 @@ def _where(error: Exception) -> str:
         return f"{error.msg} in line {error.lineno}, column {error.colno}"
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is no UTF-8"
+    if isinstance(error, ArithmeticError):
+        return "a number is out of all bounds"
     if isinstance(error, RecursionError):
         return "lists in lists without end"
     return str(error)
