@@ -17,6 +17,8 @@ class Asked:
     path: str
     query: dict[str, str]
     headers: dict[str, str]
+    # What was posted.
+    body: Any = None
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,16 @@ def http_server(answer: Answer | None = None) -> Iterator[HttpServer]:
         # Else each answer waits for an acknowledgement.
         disable_nagle_algorithm = True
 
+        def do_POST(self) -> None:
+            self._reply(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
         def do_GET(self) -> None:
+            self._reply(None)
+
+        def _reply(self, body: Any) -> None:
             parts = urlsplit(self.path)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            asked = Asked(parts.path, dict(parse_qsl(parts.query)), headers)
+            asked = Asked(parts.path, dict(parse_qsl(parts.query)), headers, body)
             script.asked.append(asked)
             reply = script.answer(asked)
             self.send_response(reply.status)
@@ -80,10 +88,6 @@ def http_server(answer: Answer | None = None) -> Iterator[HttpServer]:
             self.end_headers()
             if reply.status != 304:
                 self.wfile.write(reply.bytes)
-
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.do_GET()
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -1,4 +1,4 @@
-"""An HTTP endpoint of somebody else's: asked with GET, bounded and patient.
+"""An HTTP endpoint of somebody else's: asked with GET or POST, bounded and patient.
 
 The secret is for the host that the job names. Errors name an address without its query, and repeat
 what a server says without the secret.
@@ -10,7 +10,8 @@ import base64
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from urllib.parse import quote, quote_plus, urljoin, urlsplit
 
@@ -21,7 +22,7 @@ from trace_platform.domain.errors import EndpointRefused, EndpointUnreachable
 from trace_platform.domain.figures import duration, size
 from trace_platform.domain.private_url import is_private
 from trace_platform.drivers.node_url import reason, retry_after_s, scrubbed
-from trace_platform.drivers.unpacked_answer import unpacked
+from trace_platform.drivers.unpack_body import DamagedBody, unpack_body
 
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 522, 524})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -71,6 +72,14 @@ class Validators:
     def headers(self) -> dict[str, str]:
         told = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
         return {name: value for name, value in told.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """GET, or POST of a document of JSON."""
+
+    url: str
+    body: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +154,20 @@ class HttpEndpoint:
         kept = [part for part in query.split("&") if part.partition("=")[0] != name]
         return head + mark + "&".join(kept) if any(kept) else head
 
-    def get(self, url: str, max_bytes: int, known: Validators | None = None) -> HttpAnswer | None:
+    def ask(
+        self, request: HttpRequest, max_bytes: int, known: Validators | None = None
+    ) -> HttpAnswer | None:
         """None: it is as it was when it had these validators. Raise EndpointUnreachable when
         another attempt may help, else EndpointRefused."""
         waited_s = 0.0
         for pause_s in (*_BACKOFF_S, None):
             self._await_turn()
             try:
-                return self._ask(url, max_bytes, known or Validators())
+                return self._followed(request, max_bytes, known or Validators())
             except _Again as again:
                 wait_s = max(again.retry_after_s, pause_s or 0.0)
                 if pause_s is None or waited_s + wait_s > _PATIENCE_S:
-                    raise self._unreachable(url, again) from None
+                    raise self._unreachable(request.url, again) from None
                 waited_s += wait_s
                 self._pause(wait_s)
         raise AssertionError("the last try raises")
@@ -171,24 +182,32 @@ class HttpEndpoint:
             self._pause(wait_s)
         self._next_at = time.monotonic() + 1 / rate
 
-    def _ask(self, url: str, max_bytes: int, known: Validators) -> HttpAnswer | None:
-        at = url
+    def _followed(
+        self, request: HttpRequest, max_bytes: int, known: Validators
+    ) -> HttpAnswer | None:
+        at = request
         for _ in range(_MOST_REDIRECTS + 1):
             found = self._one(at, max_bytes, known)
             if not isinstance(found, str):
                 return found
-            at = self.led_to(at, found)
+            if at.body is not None:
+                raise EndpointRefused(
+                    f"{self.shown(at.url)} redirects, and what is posted is posted to no other",
+                    hint="give the address that it leads to",
+                )
+            at = HttpRequest(self.led_to(at.url, found))
         raise EndpointRefused(
-            f"{self.shown(url)} redirects more than {_MOST_REDIRECTS} times",
+            f"{self.shown(request.url)} redirects more than {_MOST_REDIRECTS} times",
             hint="ask for the address that it leads to",
         )
 
-    def _one(self, url: str, max_bytes: int, known: Validators) -> HttpAnswer | str | None:
+    def _one(
+        self, request: HttpRequest, max_bytes: int, known: Validators
+    ) -> HttpAnswer | str | None:
         """The answer, None when it is still the same, or where it redirects to."""
-        asked, headers = self._dressed(url)
+        url = request.url
         try:
-            asked, headers, name = self._pinned(asked, headers | known.headers)
-            with self._http.stream("GET", asked, headers=headers, extensions=name) as response:
+            with self._sent(request, known) as response:
                 status = response.status_code
                 if status == 304 and known.headers:
                     return None
@@ -200,7 +219,20 @@ class HttpEndpoint:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
             # By its kind alone: its text may quote the address.
             raise _Again(f"does not answer: {_why(error)}") from None
+        except DamagedBody as error:
+            raise _Again(str(error)) from None
         return HttpAnswer(url, body, _validators(response), _next_link(response))
+
+    def _sent(
+        self, request: HttpRequest, known: Validators
+    ) -> AbstractContextManager[httpx.Response]:
+        asked, headers = self._dressed(request.url)
+        if request.body is None:
+            asked, headers, name = self._pinned(asked, headers | known.headers)
+            return self._http.stream("GET", asked, headers=headers, extensions=name)
+        # It is for the host that the job names alone: it follows nobody elsewhere.
+        typed = {"Content-Type": "application/json", **headers}
+        return self._http.stream("POST", asked, headers=typed, content=request.body)
 
     def _dressed(self, url: str) -> tuple[str, dict[str, str]]:
         """Headers and the secret are for the host that the job names. Whoever it sends us on to
@@ -233,7 +265,8 @@ class HttpEndpoint:
         found = _addresses(name, port)
         if min(map(reach_of, found)) < self._reach_of_home():
             raise EndpointRefused(
-                f"the endpoint leads into this machine or its network, to {self.shown(url)}"
+                f"the endpoint leads into this machine or its network, to {self.shown(url)}",
+                hint="if it is right, give the address that it leads to",
             )
         return found[0]
 
@@ -245,7 +278,7 @@ class HttpEndpoint:
 
     def _body(self, url: str, response: httpx.Response, max_bytes: int) -> bytes:
         body = bytearray()
-        for chunk in unpacked(response):
+        for chunk in _unpacked(response):
             self._check()
             body += chunk
             if len(body) > max_bytes:
@@ -271,7 +304,7 @@ class HttpEndpoint:
 
     def _said(self, response: httpx.Response) -> str:
         body = bytearray()
-        for chunk in unpacked(response):
+        for chunk in _unpacked(response):
             body += chunk
             if len(body) > _REFUSAL_BYTES:
                 break
@@ -288,14 +321,12 @@ class HttpEndpoint:
         return found
 
     def refuse_unsafe(self, url: str) -> None:
-        """Of an address that a server gave: it may not lead into this machine, nor to where others
-        read along."""
+        """Of an address that a server gave: it may not lead to where others read along. Whether it
+        leads into this machine or its network is seen when it is looked up to be asked."""
         if not _is_address(url):
             raise EndpointRefused("the endpoint leads to something which is no address of HTTP")
         if _origin(url) == self._home:
             return
-        if is_private(f"http://{_host(url)}") and not is_private(f"http://{self._home[1]}"):
-            raise EndpointRefused(f"the endpoint leads into this machine, to {self.shown(url)}")
         if not is_private(url):
             raise EndpointRefused(
                 f"the endpoint leads to {self.shown(url)}, where others can read along",
@@ -334,6 +365,10 @@ def _origin(url: str) -> tuple[str, str, int]:
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return parts.scheme.lower(), _host(url), port
+
+
+def _unpacked(response: httpx.Response) -> Iterator[bytes]:
+    return unpack_body(response.iter_raw(), response.headers.get("content-encoding", ""))
 
 
 def _validators(response: httpx.Response) -> Validators:

@@ -20,7 +20,7 @@ from tests.support.ingested import Ingest
 from trace_platform.domain.address_reach import Reach
 from trace_platform.domain.errors import EndpointRefused, EndpointUnreachable, TraceError
 from trace_platform.drivers import http_endpoint
-from trace_platform.drivers.http_endpoint import HttpEndpoint, Manners
+from trace_platform.drivers.http_endpoint import HttpEndpoint, HttpRequest, Manners
 from trace_platform.operators.http.config import Config
 
 SECRET = "k3y/with+signs=and-more"
@@ -140,9 +140,14 @@ def test_where_an_endpoint_may_not_lead(
 
 def test_an_endpoint_elsewhere_does_not_lead_into_this_machine() -> None:
     with _endpoint("https://example.org/items") as endpoint:
-        for place in ("http://127.0.0.1:8080/", "https://localhost/", "http://[::1]/"):
+        for place in (
+            *("http://127.0.0.1:8080/", "https://localhost/", "http://[::1]/", "https://127.1/"),
+            *("https://0.0.0.0:8443/", "https://[::ffff:127.0.0.1]/", "https://2130706433/"),
+            # Its neighbours, and what tells a machine of a cloud its secrets.
+            *("https://10.0.0.1/", "https://169.254.169.254/latest", "https://[fd00::1]/"),
+        ):
             with pytest.raises(EndpointRefused, match="into this machine"):
-                endpoint.refuse_unsafe(place)
+                endpoint.ask(HttpRequest(place), 1_000)
         with pytest.raises(EndpointRefused, match="no address of HTTP"):
             endpoint.led_to("https://example.org/items", "http://[::1/items")
         assert endpoint.led_to("https://example.org/a/b?c=1", "?c=2").endswith("/a/b?c=2")
@@ -166,7 +171,7 @@ def test_no_spelling_of_an_address_leads_from_elsewhere_into_this_machine(host: 
         patch.object(HttpEndpoint, "_reach_of_home", lambda _: Reach.PUBLIC),
         pytest.raises(EndpointRefused, match="into this machine"),
     ):
-        endpoint.get(f"https://{host}:9/items", 1_000)
+        endpoint.ask(HttpRequest(f"https://{host}:9/items"), 1_000)
 
 
 def test_what_was_looked_at_is_what_is_asked(server: HttpServer) -> None:
@@ -176,7 +181,7 @@ def test_what_was_looked_at_is_what_is_asked(server: HttpServer) -> None:
         _endpoint("http://127.0.0.2/items") as endpoint,
         patch.object(http_endpoint, "_addresses", lambda *_: answers.pop(0)),
     ):
-        found = endpoint.get(f"http://rebinding.invalid:{server.port}/items", 1_000)
+        found = endpoint.ask(HttpRequest(f"http://rebinding.invalid:{server.port}/items"), 1_000)
     assert found is not None
     assert server.asked[0].headers["host"] == f"rebinding.invalid:{server.port}"
 
@@ -193,7 +198,7 @@ def test_a_few_packed_bytes_do_not_fill_the_memory(
     server.answer = lambda _: Reply(body, status=status, headers=packed)
     tracemalloc.start()
     with _endpoint(server.url) as endpoint, pytest.raises(TraceError) as caught:
-        endpoint.get(server.url, 100_000)
+        endpoint.ask(HttpRequest(server.url), 100_000)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 16 * 2**20
@@ -207,11 +212,41 @@ def test_a_packed_answer_is_unpacked_whole_or_not_at_all(server: HttpServer) -> 
     replies = [Reply(body, headers=packed)] + [Reply(body[:-9], headers=packed)] * 4
     server.answer = lambda _: replies.pop(0)
     with _endpoint(server.url) as endpoint:
-        found = endpoint.get(server.url, 1_000_000)
+        found = endpoint.ask(HttpRequest(server.url), 1_000_000)
         assert found is not None
         assert found.body == plain
-        with pytest.raises(EndpointUnreachable, match="it is cut"):
-            endpoint.get(server.url, 1_000_000)
+        with pytest.raises(EndpointUnreachable, match="ends within its gzip data"):
+            endpoint.ask(HttpRequest(server.url), 1_000_000)
+
+
+def test_what_is_posted_is_posted_to_no_other_address(server: HttpServer, ingest: Ingest) -> None:
+    server.answer = lambda _: Reply(status=307, headers={"Location": "/v2/items"})
+    with pytest.raises(EndpointRefused, match="what is posted is posted to no other"):
+        ingest.tick(config(server, body={"chain": 1}))
+    assert [each.path for each in server.asked] == ["/items"]
+
+
+def test_a_body_that_is_packed_small_is_no_larger_than_others(
+    server: HttpServer, ingest: Ingest
+) -> None:
+    once = gzip.compress(b"[" + b" " * 30_000_000 + b"]")
+    server.says(once, **{"Content-Encoding": "gzip"})
+    tracemalloc.start()
+    with pytest.raises(EndpointRefused, match=r"there was room for 1\.0 MB"):
+        ingest.tick(config(server, max_mb=1))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 8_000_000
+    # Packed twice, thirty gigabytes are as small.
+    server.says(gzip.compress(once), **{"Content-Encoding": "gzip, gzip"})
+    with pytest.raises(EndpointUnreachable, match="packed as 'gzip, gzip'"):
+        ingest.tick(config(server, max_mb=64))
+    halves = gzip.compress(b'[{"id": 1},') + gzip.compress(b'{"id": 2}]')
+    server.says(halves, **{"Content-Encoding": "gzip"})
+    assert len(ingest.rows(config(server))[0]) == 2
+    server.says(halves[:-9], **{"Content-Encoding": "gzip"})
+    with pytest.raises(EndpointUnreachable, match="ends within its gzip data"):
+        ingest.tick(config(server))
 
 
 # Patience.
@@ -228,7 +263,7 @@ def test_an_endpoint_in_trouble_is_asked_again_and_waited_for_as_it_says(
     server.answer = lambda _: replies.pop(0)
     waited: list[float] = []
     with _endpoint(server.url, waited) as endpoint:
-        assert endpoint.get(server.url, 1_000) is not None
+        assert endpoint.ask(HttpRequest(server.url), 1_000) is not None
     assert waited == [0.5, 7.0]
 
 
@@ -251,7 +286,7 @@ def test_one_that_is_away_is_named_without_its_query(server: HttpServer) -> None
         _endpoint(gone, waited) as endpoint,
         pytest.raises(EndpointUnreachable, match=r"/items does not answer: Connection ref") as told,
     ):
-        endpoint.get(gone, 1_000)
+        endpoint.ask(HttpRequest(gone), 1_000)
     assert "value" not in told.value.message
     assert waited == [0.5, 1.5, 4.5]
 
@@ -260,7 +295,7 @@ def test_it_is_asked_no_more_often_than_is_said(server: HttpServer) -> None:
     waited: list[float] = []
     with _endpoint(server.url, waited, Manners(requests_per_second=0.01)) as endpoint:
         for _ in range(3):
-            endpoint.get(server.url, 1_000)
+            endpoint.ask(HttpRequest(server.url), 1_000)
     assert len(waited) == 2
     assert all(90 < each <= 200 for each in waited)
 
@@ -283,6 +318,9 @@ def test_it_is_asked_no_more_often_than_is_said(server: HttpServer) -> None:
         ("types", {"id": "int64", "ID": "int64"}, "differ in case"),
         ("paths", {"ids": "a"}, "names ids, which is no column"),
         ("format", "csv", "of json"),
+        ("body", {"filter": [{"api_key": "abc"}]}, "name it in auth"),
+        ("body", {"at": float("inf")}, "a finite number"),
+        ("graphql", {"query": "{ a }", "variables": {"secret": "abc"}}, "name it in auth"),
     ],
 )
 def test_a_config_that_cannot_be_right(field: str, value: Any, said: str) -> None:

@@ -64,4 +64,6 @@ def _param(given: Any, depth: int) -> Param:
     components = given.get("components")
     members = None if components is None else _listed(components, depth + 1)
     name = given.get("name") or ""
-    return Param(_checked(str(name)) if name else "", parse_type(kind, members), given.get("indexed") is True)
+    return Param(
+        _checked(str(name)) if name else "", parse_type(kind, members), given.get("indexed") is True
+    )

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    field_validator,
+    model_validator,
+)
 
 from trace_platform.domain.private_url import is_private
 from trace_platform.operators.contract import OperatorConfig
@@ -88,6 +96,19 @@ class SchemaContract(_Said):
     )
 
 
+class GraphQL(_Said):
+    """A question of GraphQL: posted, and its paging is in its variables."""
+
+    query: str = Field(min_length=1, max_length=20_000, description="The question.")
+    variables: dict[str, JsonValue] = Field(default={}, description="Its variables.")
+
+    @field_validator("variables")
+    @classmethod
+    def _are_no_secrets(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        _refuse_secrets(value)
+        return value
+
+
 _Given = TypeVar("_Given")
 Scalar = bool | int | float | Annotated[str, Field(max_length=4_000)]
 
@@ -99,6 +120,16 @@ class Config(OperatorConfig):
     )
     headers: dict[str, Annotated[str, Field(max_length=4_000)]] = Field(
         default={}, max_length=50, description="Headers. A secret belongs into `auth`."
+    )
+    body: dict[str, JsonValue] | None = Field(
+        default=None,
+        description="A document of JSON that is posted; parameters of paging stand in it. Unless "
+        "given the endpoint is asked with GET.",
+    )
+    graphql: GraphQL | None = Field(
+        default=None,
+        description="A question of GraphQL, in the place of a body; parameters of paging are its "
+        "variables.",
     )
     auth: Auth | None = Field(default=None, description="The secret that opens it, by its name.")
     format: Literal["json", "jsonl", "csv"] = Field(
@@ -166,6 +197,12 @@ class Config(OperatorConfig):
     def _are_no_secrets(cls, value: dict[str, Scalar]) -> dict[str, Scalar]:
         return _without_secrets(value)
 
+    @field_validator("body")
+    @classmethod
+    def _holds_no_secret(cls, value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
+        _refuse_secrets(value)
+        return value
+
     @field_validator("types")
     @classmethod
     def _are_known(cls, value: dict[str, str]) -> dict[str, str]:
@@ -178,6 +215,10 @@ class Config(OperatorConfig):
     @model_validator(mode="after")
     def _fits_together(self) -> Config:
         _check_url(self.url, self.allow_http)
+        if self.body is not None and self.graphql is not None:
+            raise ValueError("give either body or graphql: each is what is posted")
+        if self.graphql is not None and self.format != "json":
+            raise ValueError(f"GraphQL answers in json, and the format is {self.format}")
         for field in ("paths", "optional"):
             if unknown := [name for name in getattr(self, field) if name not in self.types]:
                 raise ValueError(f"{field} names {unknown[0]}, which is no column in types")
@@ -186,6 +227,10 @@ class Config(OperatorConfig):
                 f"records and paths of pages are of json, and the format is {self.format}"
             )
         return self
+
+    @property
+    def posts(self) -> bool:
+        return self.body is not None or self.graphql is not None
 
     def columns(self) -> Sequence[Sequence[ManifestColumn]] | None:
         if self.schema_contract.columns == "evolve":
@@ -202,6 +247,13 @@ def _without_secrets(given: dict[str, _Given]) -> dict[str, _Given]:
         if _SECRETS.match(name):
             raise ValueError(f"{name} holds a secret: name it in auth, and leave it out here")
     return given
+
+
+def _refuse_secrets(given: JsonValue) -> None:
+    if isinstance(given, dict):
+        given = list(_without_secrets(given).values())
+    for each in given if isinstance(given, list) else ():
+        _refuse_secrets(each)
 
 
 def _check_url(url: str, allow_http: bool) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from trace_platform.domain.errors import EndpointUnreachable, IncompatibleSchema
+from trace_platform.domain.errors import EndpointRefused, EndpointUnreachable, IncompatibleSchema
 from trace_platform.operators.http.config import Config
 from trace_platform.operators.http.json_path import MISSING, found_at
 
@@ -26,20 +26,24 @@ class Document:
     records: list[Any]
 
 
-def read_page(config: Config, body: bytes, number: int) -> Document:
+def read_page(
+    config: Config, body: bytes, number: int, scrub: Callable[[str], str] = str
+) -> Document:
     """Raise EndpointUnreachable for what is not of the format (the page of an error, half of an
-    answer), IncompatibleSchema for a document without the records."""
+    answer), IncompatibleSchema for a document without the records, EndpointRefused for errors that
+    an answer of GraphQL has, whatever stands beside them."""
     try:
         text = body.decode("utf-8-sig")
         if config.format == "json":
             whole = _loads(text)
+            if config.graphql is not None:
+                _refuse_errors(whole, number, scrub)
             return Document(whole, _records_in(whole, config, number))
         if config.format == "jsonl":
             lines = (line for line in text.split("\n") if line.strip())
             return Document(None, [_loads(line) for line in lines])
         return Document(None, list(_lines_of(text, config, number)))
-    # A number whose exponent no number has is of ArithmeticError.
-    except (ValueError, RecursionError, ArithmeticError, csv.Error) as error:
+    except (ValueError, RecursionError, csv.Error) as error:
         raise EndpointUnreachable(
             f"page {number} is not {config.format}: {_where(error)}",
             hint="open the address with curl: does it answer something else, or half of it?",
@@ -48,11 +52,30 @@ def read_page(config: Config, body: bytes, number: int) -> Document:
 
 
 def _loads(text: str) -> Any:
-    return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+    return json.loads(text, parse_float=_decimal, parse_constant=_refuse_constant)
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError("it has a number with an exponent beyond all bounds") from None
 
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
+
+
+def _refuse_errors(whole: Any, number: int, scrub: Callable[[str], str]) -> None:
+    errors = whole.get("errors") if isinstance(whole, dict) else None
+    if not errors:
+        return
+    first = found_at(errors, "0.message")
+    said = f": {scrub(first)}" if isinstance(first, str) else ""
+    raise EndpointRefused(
+        f"page {number}: the endpoint answers with errors{said}",
+        hint="an answer with errors may lack records: the rows of before are kept",
+    )
 
 
 def _records_in(whole: Any, config: Config, number: int) -> list[Any]:
@@ -92,8 +115,6 @@ def _where(error: Exception) -> str:
         return f"{error.msg} in line {error.lineno}, column {error.colno}"
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is no UTF-8"
-    if isinstance(error, ArithmeticError):
-        return "a number is out of all bounds"
     if isinstance(error, RecursionError):
         return "lists in lists without end"
     return str(error)

@@ -14,6 +14,8 @@ import pyarrow as pa
 from trace_platform.operators.files.columns import bytes_of, known_type
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
+# Python would leave these digits out.
+_FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _ARROW: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -205,6 +207,8 @@ def _date(value: Any) -> date:
 def _timestamp(value: Any) -> datetime:
     """Without a zone it is UTC."""
     if isinstance(value, str) and re.match(r"\s*\d{4}-\d\d-\d\d", value):
+        if _FINER.search(value):
+            raise Misfit("a time with more than microseconds")
         try:
             found = datetime.fromisoformat(value.strip())
             return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
