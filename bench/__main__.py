@@ -23,7 +23,7 @@ from bench.harness import (
 # Modules that register measurements, in the order in which they run.
 ENTRIES = (
     *("ingest", "engine", "engine_load", "versions", "spark_tasks", "reorg_peers", "follow"),
-    *("query", "decode", "fold", "proofs", "gateway"),
+    *("query", "decode", "fold", "proofs", "gateway", "console"),
 )
 LATEST = Path(__file__).parent / "out" / "latest.json"
 

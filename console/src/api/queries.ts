@@ -1,7 +1,7 @@
 // What pages ask for, and which live changes make it old.
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { get } from "./client";
+import { call, get, url } from "./client";
 import type { S } from "./types";
 
 const EVERY = { keep: { placeholderData: keepPreviousData } } as const;
@@ -92,23 +92,25 @@ export const datasetVersions = (name: string) =>
   });
 
 /** All partitions of a dataset, page after page: the band shows them together. */
-export const allPartitions = (name: string, at: string | null) =>
+export const partitionColumns = (name: string, at: string | null) =>
   queryOptions({
     queryKey: ["partitions", name, at],
     queryFn: async ({ signal }) => {
-      const found: S<"Partition">[] = [];
+      const found: S<"PartitionColumns">[] = [];
       let after: string | null = null;
-      for (;;) {
-        const page: S<"Partitions"> = await get("/v1/datasets/{dataset}/partitions", {
+      do {
+        const page: S<"PartitionColumns"> = await get("/v1/datasets/{dataset}/partition-columns", {
           path: { dataset: name },
-          query: { at, after, limit: 1000 },
+          query: { at, after },
           signal,
         });
-        found.push(...page.partitions);
+        found.push(page);
         after = page.next;
-        if (after === null) return found;
-      }
+      } while (after !== null);
+      return found;
     },
+    // As many columns as there are partitions: nothing is gained by comparing old with new.
+    structuralSharing: false,
     meta: { on: ["dataset"] },
     ...EVERY.keep,
   });
@@ -135,6 +137,13 @@ export const checkResults = (dataset: string, failed: boolean) =>
     queryFn: ({ signal }) =>
       get("/v1/checks/{dataset}", { path: { dataset }, query: { failed, limit: 100 }, signal }),
     meta: { on: ["dataset", "task"] },
+  });
+
+export const graph = () =>
+  queryOptions({
+    queryKey: ["graph"],
+    queryFn: ({ signal }) => get("/v1/lineage", { signal }),
+    meta: { on: ["dag"] },
   });
 
 export const lineage = (subject: string, direction: "up" | "down" | "both", depth: number) =>
@@ -202,8 +211,15 @@ export const task = (id: string) =>
 export const taskLog = (id: string, attempt: number) =>
   queryOptions({
     queryKey: ["task-log", id, attempt],
-    queryFn: ({ signal }) =>
-      get("/v1/tasks/{task_id}/logs", { path: { task_id: id }, query: { attempt }, signal }),
+    queryFn: async ({ signal }) => {
+      const asked = { path: { task_id: id }, query: { attempt }, signal };
+      const answer = await call(url("/v1/tasks/{task_id}/log-file", asked), {
+        method: "GET",
+        signal,
+      });
+      return answer.blob();
+    },
+    structuralSharing: false,
     meta: { on: ["task"], id },
   });
 

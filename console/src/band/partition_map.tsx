@@ -8,20 +8,23 @@ import { ago, bytes, clock, count, plural, sinceIso } from "../ui/format";
 import { useNow } from "../ui/now";
 import { Loaded } from "../ui/problem";
 import {
+  amount,
   blockAt,
-  cellAt,
-  cells,
+  borders,
   extent,
+  indexAt,
+  largest,
+  partAt,
+  partsOf,
   pixels,
   valueOf,
   whole,
-  within,
   xOf,
-  borders,
-  type Cell,
+  zoomed,
   type Measure,
   type Open,
   type Part,
+  type Parts,
   type Range,
 } from "./band";
 import "./band.css";
@@ -31,6 +34,12 @@ export interface Table {
   last: number;
   rows: number;
   at: string;
+}
+
+export interface Chosen {
+  range: Range;
+  partitions: number;
+  rows: number;
 }
 
 const HEIGHT = 46;
@@ -50,18 +59,23 @@ export function PartitionMap({
   table: Table | null;
   /** What is said when there is no partition. */
   none: string;
-  actions: (range: Range, cells: Cell[]) => ReactNode;
+  actions: (chosen: Chosen) => ReactNode;
 }) {
-  const parts = useQuery(ask.allPartitions(dataset, at));
+  const columns = useQuery(ask.partitionColumns(dataset, at));
   const open = useQuery(ask.invalidations(dataset, true));
+  const tableKey = JSON.stringify(table);
+  const parts = useMemo(
+    () => columns.data && partsOf(withTable(columns.data, JSON.parse(tableKey) as Table | null)),
+    [columns.data, tableKey],
+  );
   return (
-    <Loaded query={parts} lines={3}>
-      {(data) =>
-        withTable(data, table).length === 0 ? (
+    <Loaded query={columns} lines={3}>
+      {() =>
+        !parts || parts.count === 0 ? (
           <Empty title="No partitions">{none}</Empty>
         ) : (
           <Band
-            parts={withTable(data, table)}
+            parts={parts}
             open={(open.data?.invalidations ?? []).map((each) => ({
               start: each.start,
               end: each.end,
@@ -76,22 +90,23 @@ export function PartitionMap({
 }
 
 /** Rows of a table are not partitioned: behind the files they are one part. */
-function withTable(parts: Part[], table: Table | null): Part[] {
-  if (table === null) return parts;
-  const files = parts.reduce((last, part) => Math.max(last, part.end ?? -1), table.first - 1);
-  if (table.last <= files) return parts;
+function withTable(pages: Parts["columns"][], table: Table | null): Parts["columns"][] {
+  if (table === null) return pages;
+  const files = pages.at(-1)?.end.at(-1) ?? table.first - 1;
+  if (table.last <= files) return pages;
+  const rows = pages.reduce((sum, page) => page.rows.reduce((a, b) => a + b, sum), 0);
   return [
-    ...parts,
+    ...pages,
     {
-      partition_key: "in Postgres",
-      start: files + 1,
-      end: table.last,
-      rows: Math.max(0, table.rows - parts.reduce((sum, part) => sum + part.rows, 0)),
-      bytes: 0,
-      files: 0,
-      committed_at: table.at,
-      task_id: null,
-      attempt: null,
+      key: ["in Postgres"],
+      start: [files + 1],
+      end: [table.last],
+      rows: [Math.max(0, table.rows - rows)],
+      bytes: [0],
+      files: [0],
+      committed_ms: [Date.parse(table.at)],
+      task_id: [null],
+      attempt: [null],
     },
   ];
 }
@@ -101,9 +116,9 @@ function Band({
   open,
   actions,
 }: {
-  parts: Part[];
+  parts: Parts;
   open: Open[];
-  actions: (range: Range, cells: Cell[]) => ReactNode;
+  actions: (chosen: Chosen) => ReactNode;
 }) {
   const navigate = useNavigate();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -113,50 +128,50 @@ function Band({
   // Ages by the ten seconds: nobody sees less, and the band is not drawn anew each second.
   const tick = Math.floor(now / 10_000) * 10_000;
   const openKey = JSON.stringify(open);
-  const all = useMemo(
-    () => cells(parts, JSON.parse(openKey) as Open[], tick),
-    [parts, openKey, tick],
-  );
   const [measure, setMeasure] = useState<Measure>("state");
   const [zoom, setZoom] = useState<Range | null>(null);
   const [drag, setDrag] = useState<number | null>(null);
   const [over, setOver] = useState<number | null>(null);
   const [chosen, setChosen] = useState<Range | null>(null);
-  const view = zoom ?? extent(all);
-  const ranged = parts[0]?.start !== null;
+  const all = useMemo(() => extent(parts), [parts]);
+  const view = zoom ?? all;
 
   useEffect(() => {
-    if (canvas.current && width > 0) {
-      draw(canvas.current, pixels(all, view, width, valueOf(measure, tick)), measure, {
-        chosen,
-        over,
-        view,
-        borders: borders(all, view, width),
-      });
-    }
-  }, [all, view.start, view.end, width, measure, tick, chosen, over, theme]);
+    if (!canvas.current || width === 0) return;
+    const opened = JSON.parse(openKey) as Open[];
+    const shown = pixels(parts, opened, tick, view, width, valueOf(parts, measure, tick));
+    draw(canvas.current, shown, measure, borders(parts, view, width));
+  }, [parts, openKey, view.start, view.end, width, measure, tick, theme]);
 
   const at = (event: { clientX: number }) => {
     const box = canvas.current!.getBoundingClientRect();
     return blockAt(event.clientX - box.left, box.width, view);
   };
+  const zoomAt = (block: number, factor: number) => setZoom(zoomed(view, all, block, factor));
+  useZoomWheel(canvas, (event) => zoomAt(at(event), event.deltaY < 0 ? 0.7 : 1 / 0.7));
   const openTask = (block: number) => {
-    const task = cellAt(all, block)?.part.task_id;
+    const index = indexAt(parts, block);
+    const task = index < 0 ? null : partAt(parts, index).task;
     if (task) void navigate({ to: "/tasks/$task/", params: { task } });
   };
   const step = (by: number, extend: boolean) => {
-    const index =
-      over === null ? -1 : all.findIndex((cell) => cell.from <= over && over <= cell.to);
-    const next = all[Math.min(all.length - 1, Math.max(0, index + by))];
-    if (!next) return;
-    setOver(next.from);
-    if (extend) {
-      const begin = chosen ?? { start: next.from, end: next.to };
-      setChosen({ start: Math.min(begin.start, next.from), end: Math.max(begin.end, next.to) });
-    }
+    const index = over === null ? -1 : indexAt(parts, over);
+    const next = Math.min(parts.count - 1, Math.max(0, index + by));
+    const [start, end] = [parts.from[next]!, parts.to[next]!];
+    setOver(start);
+    if (!extend) return;
+    const begin = chosen ?? { start, end };
+    setChosen({ start: Math.min(begin.start, start), end: Math.max(begin.end, end) });
   };
-  const cell = over === null ? null : cellAt(all, over);
-  const inside = chosen ? within(all, chosen) : [];
+  const keys: Record<string, (event: { shiftKey: boolean }) => void> = {
+    ArrowRight: (event) => step(1, event.shiftKey),
+    ArrowLeft: (event) => step(-1, event.shiftKey),
+    Enter: () => over !== null && openTask(over),
+    Escape: () => setChosen(null),
+    "+": () => zoomAt(over ?? view.start, 0.5),
+    "-": () => zoomAt(over ?? view.start, 2),
+  };
+  const index = over === null ? -1 : indexAt(parts, over);
   return (
     <div className="band">
       <div className="band-top">
@@ -172,7 +187,7 @@ function Band({
             </button>
           ))}
         </span>
-        <Legend measure={measure} all={all} now={tick} />
+        <Legend measure={measure} parts={parts} now={tick} />
         <span className="grow" />
         {zoom && <Button onClick={() => setZoom(null)}>Whole range</Button>}
       </div>
@@ -183,7 +198,7 @@ function Band({
             height={HEIGHT}
             tabIndex={0}
             role="img"
-            aria-label={`${plural(parts.length, "partition")} from ${count(view.start)} to ${count(view.end)}. Arrow keys move, with Shift they select, Enter opens the task.`}
+            aria-label={`${plural(parts.count, "partition")} from ${count(view.start)} to ${count(view.end)}. Arrow keys move, with Shift they select, + and - zoom, Enter opens the task.`}
             onPointerDown={(event) => {
               event.currentTarget.setPointerCapture(event.pointerId);
               setDrag(at(event));
@@ -193,7 +208,7 @@ function Band({
               const block = at(event);
               setOver(block);
               if (drag !== null && Math.abs(xOf(block, width, view) - xOf(drag, width, view)) > 3) {
-                setChosen(whole(all, drag, block));
+                setChosen(whole(parts, drag, block));
               }
             }}
             onPointerUp={(event) => {
@@ -202,22 +217,20 @@ function Band({
             }}
             onPointerLeave={() => setOver(null)}
             onKeyDown={(event) => {
-              if (event.key === "ArrowRight") step(1, event.shiftKey);
-              else if (event.key === "ArrowLeft") step(-1, event.shiftKey);
-              else if (event.key === "Enter" && over !== null) openTask(over);
-              else if (event.key === "Escape") setChosen(null);
-              else return;
+              const act = keys[event.key];
+              if (!act) return;
+              act(event);
               event.preventDefault();
             }}
           />
+          <Marks over={over} chosen={chosen} view={view} width={width} />
         </div>
-        {ranged && <Axis view={view} />}
+        {parts.ranged && <Axis view={view} />}
       </div>
       <div className="band-said" aria-live="polite">
         {chosen ? (
           <Selected
-            chosen={chosen}
-            inside={inside}
+            chosen={{ range: chosen, ...amount(parts, chosen) }}
             onChange={setChosen}
             onClear={() => setChosen(null)}
             onZoom={() => {
@@ -225,17 +238,17 @@ function Band({
               setChosen(null);
             }}
           >
-            {actions(chosen, inside)}
+            {actions({ range: chosen, ...amount(parts, chosen) })}
           </Selected>
-        ) : cell ? (
-          <Told cell={cell} now={now} />
+        ) : index >= 0 ? (
+          <Told part={partAt(parts, index)} now={now} />
         ) : over !== null ? (
           <span>block {count(over)}: no partition has it</span>
         ) : (
           <span className="faint">
             Point to see when a partition was made and by which task; click to go there; drag to
             select a range.{" "}
-            {ranged && (
+            {parts.ranged && (
               <button type="button" className="link" onClick={() => setChosen(view)}>
                 Select by numbers
               </button>
@@ -247,22 +260,45 @@ function Band({
   );
 }
 
-function Told({ cell: { part }, now }: { cell: Cell; now: number }) {
+/** Where one points and what is selected: over the band, which is not drawn anew for them. */
+function Marks({
+  over,
+  chosen,
+  view,
+  width,
+}: {
+  over: number | null;
+  chosen: Range | null;
+  view: Range;
+  width: number;
+}) {
+  const left = chosen ? xOf(chosen.start, width, view) : 0;
+  const right = chosen ? xOf(chosen.end + 1, width, view) : 0;
   return (
     <>
-      <strong className="mono">{part.partition_key}</strong>
+      {chosen && <i className="band-chosen" style={{ left, width: Math.max(2, right - left) }} />}
+      {over !== null && <i className="band-over" style={{ left: xOf(over, width, view) }} />}
+    </>
+  );
+}
+
+function Told({ part, now }: { part: Part; now: number }) {
+  const committed = new Date(part.committed).toISOString();
+  return (
+    <>
+      <strong className="mono">{part.key}</strong>
       <span>{plural(part.rows, "row")}</span>
       <span>
         {bytes(part.bytes)} in {plural(part.files, "file")}
       </span>
       <span>
-        {clock(part.committed_at)}, {ago(sinceIso(part.committed_at, now))}
+        {clock(committed)}, {ago(sinceIso(committed, now))}
       </span>
-      {part.task_id && (
+      {part.task && (
         <span>
           task{" "}
-          <Link to="/tasks/$task/" params={{ task: part.task_id }} className="mono">
-            {part.task_id.slice(-8)}
+          <Link to="/tasks/$task/" params={{ task: part.task }} className="mono">
+            {part.task.slice(-8)}
           </Link>
           , attempt {part.attempt}
         </span>
@@ -272,40 +308,37 @@ function Told({ cell: { part }, now }: { cell: Cell; now: number }) {
 }
 
 function Selected({
-  chosen,
-  inside,
+  chosen: { range, partitions, rows },
   onChange,
   onClear,
   onZoom,
   children,
 }: {
-  chosen: Range;
-  inside: Cell[];
+  chosen: Chosen;
   onChange: (range: Range) => void;
   onClear: () => void;
   onZoom: () => void;
   children: ReactNode;
 }) {
-  const rows = inside.reduce((sum, cell) => sum + cell.part.rows, 0);
   return (
     <span className="row">
       <input
         type="number"
         className="block"
         aria-label="First block"
-        value={chosen.start}
-        onChange={(event) => onChange({ ...chosen, start: Number(event.target.value) })}
+        value={range.start}
+        onChange={(event) => onChange({ ...range, start: Number(event.target.value) })}
       />
       to
       <input
         type="number"
         className="block"
         aria-label="Last block"
-        value={chosen.end}
-        onChange={(event) => onChange({ ...chosen, end: Number(event.target.value) })}
+        value={range.end}
+        onChange={(event) => onChange({ ...range, end: Number(event.target.value) })}
       />
       <span>
-        {plural(inside.length, "partition")}, {plural(rows, "row")}
+        {plural(partitions, "partition")}, {plural(rows, "row")}
       </span>
       {children}
       <Button look="quiet" onClick={onZoom}>
@@ -318,7 +351,11 @@ function Selected({
   );
 }
 
-function Legend({ measure, all, now }: { measure: Measure; all: Cell[]; now: number }) {
+function Legend({ measure, parts, now }: { measure: Measure; parts: Parts; now: number }) {
+  const most = useMemo(
+    () => largest(parts, valueOf(parts, measure, now)),
+    [parts, measure, now],
+  );
   if (measure === "state") {
     return (
       <div className="legend">
@@ -337,8 +374,6 @@ function Legend({ measure, all, now }: { measure: Measure; all: Cell[]; now: num
       </div>
     );
   }
-  const of = valueOf(measure, now);
-  const most = all.reduce((high, cell) => Math.max(high, of(cell.part)), 0);
   const said =
     measure === "bytes" ? bytes(most) : measure === "age" ? ago(most) : plural(most, "row");
   return (
@@ -371,12 +406,7 @@ function draw(
   canvas: HTMLCanvasElement,
   columns: ReturnType<typeof pixels>,
   measure: Measure,
-  {
-    chosen,
-    over,
-    view,
-    borders,
-  }: { chosen: Range | null; over: number | null; view: Range; borders: number[] },
+  borders: number[],
 ): void {
   const scale = window.devicePixelRatio || 1;
   const width = columns.length;
@@ -402,21 +432,26 @@ function draw(
   pen.globalAlpha = 1;
   pen.fillStyle = colour("--surface");
   for (const x of borders) pen.fillRect(x, 0, 1, HEIGHT);
-  if (chosen) {
-    const from = xOf(chosen.start, width, view);
-    const to = xOf(chosen.end + 1, width, view);
-    pen.fillStyle = colour("--text");
-    pen.globalAlpha = 0.16;
-    pen.fillRect(from, 0, to - from, HEIGHT);
-    pen.globalAlpha = 1;
-    pen.strokeStyle = colour("--text");
-    pen.lineWidth = 1.5;
-    pen.strokeRect(from + 0.75, 0.75, Math.max(1, to - from - 1.5), HEIGHT - 1.5);
-  }
-  if (over !== null) {
-    pen.fillStyle = colour("--text");
-    pen.fillRect(Math.round(xOf(over, width, view)), 0, 1, HEIGHT);
-  }
+}
+
+/** Ctrl and the wheel, or two fingers that part: the page scrolls by the wheel alone. */
+function useZoomWheel(
+  canvas: React.RefObject<HTMLCanvasElement | null>,
+  onZoom: (event: WheelEvent) => void,
+): void {
+  const zoom = useRef(onZoom);
+  zoom.current = onZoom;
+  useEffect(() => {
+    const place = canvas.current;
+    const turned = (event: WheelEvent) => {
+      if (!event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      zoom.current(event);
+    };
+    // React's own listener is passive: it could not keep the page from being zoomed.
+    place?.addEventListener("wheel", turned, { passive: false });
+    return () => place?.removeEventListener("wheel", turned);
+  }, [canvas]);
 }
 
 function useCanvasWidth(canvas: React.RefObject<HTMLCanvasElement | null>): number {

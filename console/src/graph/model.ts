@@ -32,7 +32,7 @@ export function closeGroups(net: Net, closed: Set<string>): Net {
   const kept: Thing[] = [];
   for (const thing of net.things) {
     if (!closed.has(thing.dag)) kept.push(thing);
-    else groups.set(thing.dag, [...(groups.get(thing.dag) ?? []), thing]);
+    else if (groups.get(thing.dag)?.push(thing) === undefined) groups.set(thing.dag, [thing]);
   }
   for (const [dag, inside] of groups) {
     kept.push({

@@ -1,9 +1,8 @@
 import { useEffect, useState } from "react";
 import type { Placed, Wanted } from "./layout.worker";
 import type { Net } from "./model";
+import { HEIGHT, WIDTH } from "./size";
 
-export const WIDTH = 196;
-export const HEIGHT = 46;
 const MOST_KEPT = 12;
 
 let worker: Worker | null = null;

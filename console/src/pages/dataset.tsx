@@ -5,8 +5,7 @@ import { BackfillDialog } from "../actions/backfill_dialog";
 import { InvalidateDialog } from "../actions/invalidate_dialog";
 import * as ask from "../api/queries";
 import type { S } from "../api/types";
-import type { Cell, Range } from "../band/band";
-import { PartitionMap, type Table } from "../band/partition_map";
+import { PartitionMap, type Chosen, type Table } from "../band/partition_map";
 import { Grid } from "../query/grid";
 import { run } from "../query/result";
 import { Page } from "../shell/page";
@@ -33,8 +32,7 @@ type Tab = keyof typeof TABS;
 
 interface Acting {
   what: "backfill" | "invalidate";
-  range: Range;
-  cells: Cell[];
+  chosen: Chosen;
 }
 
 export function DatasetPage() {
@@ -92,14 +90,12 @@ export function DatasetPage() {
                 at={at ?? null}
                 table={at === undefined ? tableOf(data) : null}
                 none={noneOf(data)}
-                actions={(range, cells) => (
+                actions={(chosen) => (
                   <>
-                    <Button onClick={() => setActing({ what: "backfill", range, cells })}>
-                      Backfill
-                    </Button>
+                    <Button onClick={() => setActing({ what: "backfill", chosen })}>Backfill</Button>
                     <Button
                       look="danger"
-                      onClick={() => setActing({ what: "invalidate", range, cells })}
+                      onClick={() => setActing({ what: "invalidate", chosen })}
                     >
                       Invalidate
                     </Button>
@@ -141,18 +137,18 @@ export function DatasetPage() {
             {acting?.what === "backfill" && (
               <BackfillDialog
                 producer={data.producer}
-                start={acting.range.start}
-                end={acting.range.end}
+                start={acting.chosen.range.start}
+                end={acting.chosen.range.end}
                 onClose={() => setActing(null)}
               />
             )}
             {acting?.what === "invalidate" && (
               <InvalidateDialog
                 dataset={data}
-                start={acting.range.start}
-                end={acting.range.end}
-                partitions={acting.cells.length}
-                rows={acting.cells.reduce((sum, cell) => sum + cell.part.rows, 0)}
+                start={acting.chosen.range.start}
+                end={acting.chosen.range.end}
+                partitions={acting.chosen.partitions}
+                rows={acting.chosen.rows}
                 onClose={() => setActing(null)}
               />
             )}

@@ -17,9 +17,10 @@ import { memo, useEffect, useMemo, useRef, useState } from "react";
 import * as ask from "../api/queries";
 import type { S } from "../api/types";
 import { GraphDrawer } from "../graph/drawer";
-import { wholeGraph } from "../graph/load";
+import { firstView } from "../graph/first_view";
 import { around, closeGroups, dagOf, only, type Net, type Thing } from "../graph/model";
-import { HEIGHT, useLayout, WIDTH } from "../graph/use_layout";
+import { HEIGHT, WIDTH } from "../graph/size";
+import { useLayout } from "../graph/use_layout";
 import { Page } from "../shell/page";
 import { Button, Card, Empty, NoMatch, Skeleton } from "../ui/basics";
 import { count, short } from "../ui/format";
@@ -31,7 +32,7 @@ import "./graph.css";
 const OPEN_BELOW = 150;
 
 export function GraphPage() {
-  const graph = useQuery(wholeGraph());
+  const graph = useQuery(ask.graph());
   return (
     <Page title="Graph" doc="dag" full>
       <Loaded query={graph} lines={10}>
@@ -263,6 +264,7 @@ function Canvas({
   const places = useLayout(net);
   const flow = useReactFlow();
   const fitted = useRef<unknown>(null);
+  const box = useRef<HTMLDivElement>(null);
   const nodes = useMemo<ThingNode[]>(
     () =>
       places === null
@@ -294,14 +296,10 @@ function Canvas({
     [net, selected],
   );
   useEffect(() => {
-    if (places === null || fitted.current === places) return;
+    if (places === null || fitted.current === places || !box.current) return;
     fitted.current = places;
-    const show = selected ? [{ id: selected }] : undefined;
-    requestAnimationFrame(() => {
-      void flow.fitView(
-        show ? { nodes: show, maxZoom: 1, padding: 0.2 } : { padding: 0.08, maxZoom: 1 },
-      );
-    });
+    const { clientWidth: width, clientHeight: height } = box.current;
+    void flow.setViewport(firstView(places, selected, width, height));
   }, [places, selected, flow]);
   useEffect(() => {
     const [first] = found;
@@ -328,6 +326,7 @@ function Canvas({
   }
   return (
     <div
+      ref={box}
       style={{ minHeight: 0, minWidth: 0 }}
       onKeyDownCapture={(event) => {
         const focused = (event.target as HTMLElement).closest<HTMLElement>(".react-flow__node");
@@ -346,6 +345,7 @@ function Canvas({
         nodesDraggable={false}
         nodesConnectable={false}
         edgesFocusable={false}
+        panOnScroll
         minZoom={0.05}
         maxZoom={1.5}
         onNodeClick={(_, node) => onSelect(node.id)}

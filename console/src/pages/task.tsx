@@ -242,7 +242,7 @@ function AttemptLog({ task, attempt }: { task: S<"TaskDetail">; attempt: S<"Atte
   }
   return (
     <Loaded query={log} lines={6}>
-      {(data) => <LogView lines={data.lines} name={`${id}-${attempt.attempt}`} />}
+      {(file) => <LogView file={file} name={`${id}-${attempt.attempt}`} />}
     </Loaded>
   );
 }

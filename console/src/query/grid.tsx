@@ -1,5 +1,5 @@
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useMemo, useRef, useSyncExternalStore } from "react";
+import { memo, useMemo, useRef, useSyncExternalStore } from "react";
+import { useFixedRows } from "../ui/fixed_rows";
 import { count } from "../ui/format";
 import { ProblemBox } from "../ui/problem";
 import { ADDRESS, cellText, isNumeric, shortHex, WORD } from "./exact";
@@ -22,12 +22,7 @@ export function Grid({ result, onCell }: { result: Result; onCell: (cell: Cell) 
   const { pages, columns } = result;
   useSyncExternalStore(pages.subscribe, () => pages.version);
   const widths = useMemo(() => measure(result), [result]);
-  const virtualizer = useVirtualizer({
-    count: result.rowCount,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => ROW,
-    overscan: 20,
-  });
+  const rows = useFixedRows(scroller, result.rowCount, ROW, 12);
   const total = widths.reduce((sum, width) => sum + width, 0) + 56;
   return (
     <>
@@ -58,24 +53,29 @@ export function Grid({ result, onCell }: { result: Result; onCell: (cell: Cell) 
         </div>
         <div
           role="rowgroup"
-          style={{ height: virtualizer.getTotalSize(), position: "relative", width: total }}
+          style={{ height: rows.total, position: "relative", width: total }}
         >
-          {virtualizer.getVirtualItems().map((item) => (
+          {Array.from({ length: Math.max(0, rows.last - rows.first + 1) }, (_, n) => (
             <div
-              key={item.key}
+              key={rows.first + n}
               role="row"
-              aria-rowindex={item.index + 2}
+              aria-rowindex={rows.first + n + 2}
               className="result-row"
               style={{
-                transform: `translateY(${item.start}px)`,
+                transform: `translateY(${rows.topOf(rows.first + n)}px)`,
                 position: "absolute",
                 width: total,
               }}
             >
               <div role="rowheader" className="result-number" style={{ width: 56 }}>
-                {count(item.index + 1)}
+                {count(rows.first + n + 1)}
               </div>
-              <Cells row={pages.row(item.index)} result={result} widths={widths} onCell={onCell} />
+              <Cells
+                row={pages.row(rows.first + n)}
+                result={result}
+                widths={widths}
+                onCell={onCell}
+              />
             </div>
           ))}
         </div>
@@ -84,7 +84,7 @@ export function Grid({ result, onCell }: { result: Result; onCell: (cell: Cell) 
   );
 }
 
-function Cells({
+const Cells = memo(function Cells({
   row,
   result,
   widths,
@@ -122,7 +122,7 @@ function Cells({
       </div>
     );
   });
-}
+});
 
 function measure({ columns, pages }: Result): number[] {
   return columns.map((column, index) => {

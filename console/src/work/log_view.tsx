@@ -1,42 +1,30 @@
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useMemo, useRef, useState } from "react";
+import { useDeferredValue, useMemo, useRef, useState } from "react";
 import { Button } from "../ui/basics";
+import { useFixedRows } from "../ui/fixed_rows";
 import { count, plural } from "../ui/format";
+import { useLog } from "./use_log";
 
-type Line = Record<string, unknown>;
 const ROW = 20;
 const LEVELS = ["", "warning", "error"];
 
-/** Lines of a log: searched, jumped through, and saved as they are. */
-export function LogView({ lines, name }: { lines: Line[]; name: string }) {
+/** A log: searched, jumped through, and saved as it is. */
+export function LogView({ file, name }: { file: Blob; name: string }) {
   const scroller = useRef<HTMLDivElement>(null);
-  const [wanted, setWanted] = useState("");
+  const [typed, setTyped] = useState("");
   const [level, setLevel] = useState("");
   const [at, setAt] = useState(0);
-  const told = useMemo(() => lines.map(said), [lines]);
-  const shown = useMemo(
-    () =>
-      told.map((line, number) => ({ ...line, number })).filter((line) => worth(line.level, level)),
-    [told, level],
-  );
-  const hits = useMemo(() => {
-    const search = wanted.toLowerCase();
-    if (search === "") return [];
-    return shown.flatMap((line, index) => (line.lower.includes(search) ? [index] : []));
-  }, [shown, wanted]);
-  const virtualizer = useVirtualizer({
-    count: shown.length,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => ROW,
-    overscan: 30,
-  });
+  const wanted = useDeferredValue(typed);
+  const log = useLog(file, level, wanted);
+  const shown = log.ofLevel?.numbers.length ?? log.count;
+  const rows = useFixedRows(scroller, shown, ROW, 20);
+  const hits = log.hits.numbers;
+  const hit = useMemo(() => new Set(hits), [hits]);
   const jump = (by: number) => {
     if (hits.length === 0) return;
     const next = (at + by + hits.length) % hits.length;
     setAt(next);
-    virtualizer.scrollToIndex(hits[next]!, { align: "center" });
+    rows.scrollTo(log.ofLevel?.numbers.indexOf(hits[next]!) ?? hits[next]!, "center");
   };
-  const hit = new Set(hits);
   return (
     <div className="stack">
       <div className="log-bar">
@@ -44,9 +32,9 @@ export function LogView({ lines, name }: { lines: Line[]; name: string }) {
           type="search"
           aria-label="Search the log"
           placeholder="Search the log"
-          value={wanted}
+          value={typed}
           onChange={(event) => {
-            setWanted(event.target.value);
+            setTyped(event.target.value);
             setAt(0);
           }}
           onKeyDown={(event) => {
@@ -56,7 +44,11 @@ export function LogView({ lines, name }: { lines: Line[]; name: string }) {
         {wanted !== "" && (
           <>
             <span className="faint">
-              {hits.length === 0 ? "not in it" : `${count(at + 1)} of ${count(hits.length)}`}
+              {hits.length > 0
+                ? `${count(at + 1)} of ${count(hits.length)}${log.hits.done ? "" : " so far"}`
+                : log.hits.done
+                  ? "not in it"
+                  : "searching"}
             </span>
             <Button look="quiet" disabled={hits.length === 0} onClick={() => jump(-1)}>
               Previous
@@ -74,11 +66,11 @@ export function LogView({ lines, name }: { lines: Line[]; name: string }) {
           ))}
         </select>
         <span className="grow" />
-        <span className="faint">{plural(shown.length, "line")}</span>
-        <Button look="quiet" onClick={() => virtualizer.scrollToIndex(shown.length - 1)}>
+        <span className="faint">{plural(shown, "line")}</span>
+        <Button look="quiet" onClick={() => rows.scrollTo(shown - 1)}>
           To the end
         </Button>
-        <Button icon="down" look="quiet" onClick={() => save(lines, name)}>
+        <Button icon="down" look="quiet" onClick={() => save(file, name)}>
           Download
         </Button>
       </div>
@@ -88,23 +80,28 @@ export function LogView({ lines, name }: { lines: Line[]; name: string }) {
         tabIndex={0}
         role="log"
         aria-label="Log"
-        style={{ height: Math.min(440, Math.max(3, shown.length) * ROW + 4) }}
+        style={{ height: Math.min(440, Math.max(3, shown) * ROW + 4) }}
       >
-        <div style={{ height: virtualizer.getTotalSize(), position: "relative" }}>
-          {virtualizer.getVirtualItems().map((item) => {
-            const line = shown[item.index]!;
-            const mark = hits[at] === item.index ? "here" : hit.has(item.index) ? "hit" : "";
+        <div style={{ height: rows.total, position: "relative" }}>
+          {range(rows.first, rows.last).map((index) => {
+            const number = log.ofLevel?.numbers[index] ?? index;
+            const line = log.line(number);
+            const mark = hits[at] === number ? "here" : hit.has(number) ? "hit" : "";
             return (
               <div
-                key={item.key}
+                key={number}
                 className={`log-line ${mark}`}
-                style={{ transform: `translateY(${item.start}px)` }}
+                style={{ transform: `translateY(${rows.topOf(index)}px)` }}
               >
-                <span className="number">{count(line.number + 1)}</span>
-                <span className="faint">{line.time}</span>
-                <span className={`level-${line.level}`}>{line.level.padEnd(7)}</span>
-                <span>{line.event}</span>
-                <span className="faint">{line.rest}</span>
+                <span className="number">{count(number + 1)}</span>
+                {line && (
+                  <>
+                    <span className="faint">{line.time}</span>
+                    <span className={`level-${line.level}`}>{line.level.padEnd(7)}</span>
+                    <span>{line.event}</span>
+                    <span className="faint">{line.rest}</span>
+                  </>
+                )}
               </div>
             );
           })}
@@ -114,31 +111,13 @@ export function LogView({ lines, name }: { lines: Line[]; name: string }) {
   );
 }
 
-function said(line: Line) {
-  const { event, level, timestamp, ...rest } = line;
-  const text = (value: unknown) => (typeof value === "string" ? value : "");
-  const known = {
-    time: text(timestamp).slice(11, 23),
-    level: text(level),
-    event: text(event),
-    rest: Object.entries(rest)
-      .map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`)
-      .join(" ")
-      .replaceAll("\n", " ⏎ "),
-  };
-  return { ...known, lower: `${known.level} ${known.event} ${known.rest}`.toLowerCase() };
+function range(first: number, last: number): number[] {
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, n) => first + n);
 }
 
-function worth(level: string, wanted: string): boolean {
-  if (wanted === "") return true;
-  const bad = level === "error" || level === "critical";
-  return wanted === "error" ? bad : bad || level === "warning";
-}
-
-function save(lines: Line[], name: string): void {
-  const text = lines.map((line) => JSON.stringify(line)).join("\n");
+function save(file: Blob, name: string): void {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text, "\n"], { type: "application/x-ndjson" }));
+  link.href = URL.createObjectURL(file);
   link.download = `${name}.jsonl`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);

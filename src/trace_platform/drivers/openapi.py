@@ -45,6 +45,14 @@ def documented_figures() -> dict[str, Any]:
     return described
 
 
+def documented_lines(tag: str, *statuses: int) -> dict[str, Any]:
+    """The same of a route that answers with a JSON object a line."""
+    described = documented(tag, "user", *statuses)
+    lines = {"application/x-ndjson": {"schema": {"type": "string"}}}
+    described["responses"][200] = {"description": "A JSON object a line.", "content": lines}
+    return described
+
+
 def install(app: FastAPI) -> None:
     """The shared parts that the routes point to."""
     secret_schemes.install(app)

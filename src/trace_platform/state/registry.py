@@ -119,8 +119,25 @@ class CurrentPartition:
     bytes: int
     files: int
     committed_at: datetime
-    task_id: UUID
-    attempt: int
+    # None: a webhook's delivery.
+    task_id: UUID | None
+    attempt: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionArrays:
+    """Current partitions in order, one list for each of their fields."""
+
+    start: list[int | None]
+    end: list[int | None]
+    # None for a range.
+    key: list[str | None]
+    rows: list[int]
+    bytes: list[int]
+    files: list[int]
+    committed_ms: list[int]
+    task_id: list[UUID | None]
+    attempt: list[int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +228,21 @@ async def ages(tx: Tx, org_id: UUID) -> list[DatasetAge]:
 async def versions(tx: Tx, dataset_uuid: UUID) -> list[DatasetGeneration]:
     """The generations of a dataset, the newest first."""
     return await _sql.rows(tx, "versions", DatasetGeneration, dataset_uuid=dataset_uuid)
+
+
+async def partition_columns(
+    tx: Tx, dataset_version: UUID, after_start: int | None, after_key: str | None, limit: int
+) -> PartitionArrays:
+    """After the one that was the last so far."""
+    return await _sql.one(
+        tx,
+        "partition_columns",
+        PartitionArrays,
+        dataset_version=dataset_version,
+        after_start=after_start,
+        after_key=after_key,
+        limit=limit,
+    )
 
 
 async def partitions(

@@ -130,6 +130,27 @@ SELECT partition_key, range_start AS start, range_end AS "end", row_count AS row
       ORDER BY partition_key LIMIT :limit)) p
  ORDER BY part, range_start, partition_key LIMIT :limit;
 
+-- name: partition_columns^
+-- The same of a whole generation, an array for each column: a statement that makes no row of each.
+SELECT coalesce(array_agg(range_start), '{}') AS start, coalesce(array_agg(range_end), '{}') AS "end",
+       coalesce(array_agg(CASE WHEN range_start IS NULL THEN partition_key END), '{}') AS key,
+       coalesce(array_agg(row_count), '{}') AS rows, coalesce(array_agg(byte_count), '{}') AS bytes,
+       coalesce(array_agg(jsonb_array_length(files)), '{}') AS files,
+       coalesce(array_agg((extract(epoch FROM committed_at) * 1000)::bigint), '{}') AS committed_ms,
+       coalesce(array_agg(task_id), '{}') AS task_id, coalesce(array_agg(attempt), '{}') AS attempt
+  FROM (
+    SELECT * FROM (
+      (SELECT *, 0 AS part FROM partition_versions
+        WHERE dataset_version = :dataset_version AND superseded_at IS NULL AND :after_key::text IS NULL
+          AND range_start > coalesce(:after_start::bigint, -1)
+        ORDER BY range_start LIMIT :limit)
+      UNION ALL
+      (SELECT *, 1 AS part FROM partition_versions
+        WHERE dataset_version = :dataset_version AND superseded_at IS NULL AND range_start IS NULL
+          AND partition_key > coalesce(:after_key::text, '')
+        ORDER BY partition_key LIMIT :limit)) both_kinds
+     ORDER BY part, range_start, partition_key LIMIT :limit) p;
+
 -- name: building
 SELECT dag_name, id AS deploy_id, to_version, building, started_at,
        extract(epoch FROM clock_timestamp() - started_at)::float8 AS age_s

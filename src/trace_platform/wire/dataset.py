@@ -259,6 +259,28 @@ class Partitions(Strict):
     )
 
 
+class PartitionColumns(Strict):
+    """Partitions in order, one list for each of their fields."""
+
+    dataset_version: DatasetVersionId
+    start: list[int | None] = Field(description="First blocks; null where there is no range.")
+    end: list[int | None] = Field(description="Last blocks, included; null without a range.")
+    key: list[str | None] = Field(description="Keys; null for a block range, START-END.")
+    rows: list[int] = Field(description="Numbers of rows.")
+    bytes: list[int] = Field(description="Numbers of bytes.")
+    files: list[int] = Field(description="Numbers of files.")
+    committed_ms: list[int] = Field(
+        description="When they were committed, in milliseconds since 1970."
+    )
+    task_id: list[UUID | None] = Field(
+        description="Ids of the tasks that wrote them; null for a webhook's delivery."
+    )
+    attempt: list[int | None] = Field(description="Numbers of the attempts that wrote them.")
+    next: str | None = Field(
+        description="Where the next page begins, to be given as `after`; null on the last page."
+    )
+
+
 class LineageNode(Strict):
     id: str = Field(
         description="What the node is: a dataset's name or DAG.JOB.OUTPUT, a job as DAG.JOB, "
@@ -289,6 +311,11 @@ class Lineage(Strict):
     truncated: bool = Field(
         description="Whether there is more beyond the depth that was asked for."
     )
+
+
+class Graph(Strict):
+    nodes: list[LineageNode] = Field(description="Every dataset and job of the active versions.")
+    edges: list[LineageEdge] = Field(description="How data flows between the nodes.")
 
 
 class DatasetReason(Reason):

@@ -9,9 +9,14 @@ from fastapi import FastAPI, Path, Query
 from trace_platform.dispatcher.api.parameters import DatasetName
 from trace_platform.dispatcher.api.routes import Routes
 from trace_platform.dispatcher.datasets.list_datasets import list_datasets
-from trace_platform.dispatcher.datasets.list_partitions import list_files, list_partitions
+from trace_platform.dispatcher.datasets.list_partitions import (
+    list_files,
+    list_partition_columns,
+    list_partitions,
+)
 from trace_platform.dispatcher.datasets.show_dataset import list_generations, show_dataset
 from trace_platform.dispatcher.datasets.trace_lineage import trace_lineage
+from trace_platform.dispatcher.datasets.whole_graph import whole_graph
 from trace_platform.dispatcher.dispatcher import Dispatcher
 from trace_platform.dispatcher.storage.collect_garbage import (
     Collecting,
@@ -25,6 +30,7 @@ from trace_platform.domain.block_range import MAX_BLOCK
 from trace_platform.wire import dataset as wire
 
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most this many.")]
+ManyLimit = Annotated[int, Query(ge=1, le=20_000, description="At most this many.")]
 After = Annotated[str, Query(max_length=512, description="`next` of the page before.")]
 Block = Annotated[int, Query(ge=0, le=MAX_BLOCK)]
 Generation = Annotated[
@@ -81,6 +87,15 @@ def _read_routes(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
         return await list_generations(dispatcher.state, dispatcher.org_id, dataset)
 
     @app.get(
+        "/v1/lineage",
+        summary="All datasets and jobs, and what flows between them",
+        **route("datasets", "user"),
+    )
+    async def graph() -> wire.Graph:
+        """Of the active versions of all DAGs."""
+        return await whole_graph(dispatcher.state, dispatcher.org_id)
+
+    @app.get(
         "/v1/lineage/{subject}",
         summary="What something comes from, and what comes of it",
         **route("datasets", "user", 404),
@@ -131,6 +146,22 @@ def _pages(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
         """Those that reach into the range, in order."""
         return await list_partitions(
             dispatcher.state, dispatcher.org_id, dataset, first, last, at, after, limit
+        )
+
+    @app.get(
+        "/v1/datasets/{dataset}/partition-columns",
+        summary="The partitions of a dataset in columns",
+        **route("datasets", "user", 404),
+    )
+    async def partition_columns(
+        dataset: DatasetName,
+        at: Generation | None = None,
+        after: After | None = None,
+        limit: ManyLimit = 20_000,
+    ) -> wire.PartitionColumns:
+        """The same in less space, for who draws all of them."""
+        return await list_partition_columns(
+            dispatcher.state, dispatcher.org_id, dataset, at, after, limit
         )
 
     @app.get(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import FastAPI, Path, Query
+from fastapi.responses import StreamingResponse
 
 from trace_platform.dispatcher.api.parameters import (
     DagNamed,
@@ -32,9 +33,10 @@ from trace_platform.dispatcher.pressure.resume_job import resume_job
 from trace_platform.dispatcher.sources.trigger_source import trigger_source
 from trace_platform.dispatcher.tasks.cancel_task import cancel_task
 from trace_platform.dispatcher.tasks.change_tasks import cancel_tasks, retry_tasks
-from trace_platform.dispatcher.tasks.read_task_log import read_task_log
+from trace_platform.dispatcher.tasks.read_task_log import open_task_log, read_task_log
 from trace_platform.dispatcher.tasks.retry_task import retry_task
 from trace_platform.dispatcher.tasks.show_task import show_task
+from trace_platform.drivers.openapi import documented_lines
 from trace_platform.wire import control, dataset
 from trace_platform.wire.task import Accepted
 
@@ -169,6 +171,25 @@ def _tasks(app: FastAPI, dispatcher: Dispatcher, route: Routes) -> None:
             task_id,
             attempt,
         )
+
+    @app.get(
+        "/v1/tasks/{task_id}/log-file",
+        summary="The log of an attempt, as it is kept",
+        response_class=StreamingResponse,
+        **route("tasks", "user", 404) | documented_lines("tasks", 404),
+    )
+    async def log_file(task_id: OfTask, attempt: Attempt | None = None) -> StreamingResponse:
+        """Of any length: it is read in parts."""
+        size, parts = await open_task_log(
+            dispatcher.state,
+            dispatcher.store,
+            dispatcher.grants.bucket,
+            dispatcher.org_id,
+            task_id,
+            attempt,
+        )
+        headers = {"Content-Length": str(size)}
+        return StreamingResponse(parts, headers=headers, media_type="application/x-ndjson")
 
     @app.post(
         "/v1/tasks/{task_id}/cancel",

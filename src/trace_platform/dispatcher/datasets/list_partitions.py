@@ -12,7 +12,13 @@ from trace_platform.drivers.postgres.database import Database
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import datasets, overview, query_datasets, registry
 from trace_platform.state.datasets import Dataset
-from trace_platform.wire.dataset import DatasetFiles, Partition, PartitionFiles, Partitions
+from trace_platform.wire.dataset import (
+    DatasetFiles,
+    Partition,
+    PartitionColumns,
+    PartitionFiles,
+    Partitions,
+)
 
 _RANGE, _KEY = "range:", "key:"
 _LARGEST = 2**63 - 1
@@ -43,6 +49,22 @@ async def list_partitions(
         cold_of=cold_of,
         partitions=shown,
         next=mark(shown[-1]) if len(rows) > limit else None,
+    )
+
+
+async def list_partition_columns(
+    state: Database, org_id: UUID, named: str, at: str | None, after: str | None, limit: int
+) -> PartitionColumns:
+    """After the page before; of the current generation unless `at` names another."""
+    after_start, after_key = _place(after)
+    async with overview.snapshot(state) as tx:
+        _, version, _ = await find_files(tx, org_id, named, at)
+        found = await registry.partition_columns(tx, version, after_start, after_key, limit)
+    full = len(found.rows) == limit
+    return PartitionColumns(
+        dataset_version=version,
+        next=_mark(found.start[-1], found.key[-1]) if full else None,
+        **asdict(found),
     )
 
 
@@ -80,7 +102,11 @@ async def _refuse_table(tx: Tx, org_id: UUID, dataset: Dataset, version: UUID) -
 
 def mark(last: Partition | PartitionFiles) -> str:
     """Where a page goes on whose last one this was."""
-    return f"{_KEY}{last.partition_key}" if last.start is None else f"{_RANGE}{last.start}"
+    return _mark(last.start, last.partition_key)
+
+
+def _mark(start: int | None, key: str | None) -> str:
+    return f"{_KEY}{key}" if start is None else f"{_RANGE}{start}"
 
 
 def _place(after: str | None) -> tuple[int | None, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from trace_platform.wire.control import TaskLog
 # A worker cuts a log long before; whatever else lies there is not read into memory.
 MAX_BYTES = 8 << 20
 MAX_BRACKETS = 200
+PART_BYTES = 1 << 20
 
 
 async def read_task_log(
@@ -32,21 +34,14 @@ async def read_task_log(
     attempt: int | None,
 ) -> TaskLog:
     """Of the newest attempt unless another is named."""
-    async with overview.snapshot(state) as tx:
-        task = await find_task(tx, org_id, task_id)
-        attempts = await tasks.attempts_of(tx, task_id)
-    wanted = task.attempt if attempt is None else attempt
-    ended = next((each for each in attempts if each.attempt == wanted), None)
-    if ended is None:
-        raise NotFound(_no_attempt(task, attempt), hint=_with_logs(attempts))
+    ended, attempts = await _find(state, org_id, task_id, attempt)
+    wanted = ended.attempt
     uri = log_uri(bucket, org_id, task_id, wanted)
     # Asked of the store, not of the record: an attempt that was given up may have left its lines.
     body = await asyncio.to_thread(_read, store, uri)
     # Where nothing was logged, such as by a function or a worker that was killed, its end is known.
     if body is None and ended.error_code is None:
-        raise NotFound(
-            f"attempt {wanted} of task {task_id} has no log", hint=_why_none(attempts, wanted)
-        )
+        raise _no_log(task_id, attempts, wanted)
     return TaskLog(
         task_id=task_id,
         attempt=wanted,
@@ -54,6 +49,55 @@ async def read_task_log(
         outcome=ended.outcome,
         error_code=ended.error_code,
         error_message=ended.error_message,
+    )
+
+
+async def open_task_log(
+    state: Database,
+    store: ObjectStore,
+    bucket: str,
+    org_id: UUID,
+    task_id: UUID,
+    attempt: int | None,
+) -> tuple[int, Iterator[bytes]]:
+    """How many bytes it has, and these as the worker left them: a log of any length, in parts."""
+    ended, attempts = await _find(state, org_id, task_id, attempt)
+    uri = log_uri(bucket, org_id, task_id, ended.attempt)
+    size = await asyncio.to_thread(store.size, uri)
+    if size is None:
+        raise _no_log(task_id, attempts, ended.attempt)
+    return size, _parts(store, uri, size)
+
+
+def _parts(store: ObjectStore, uri: str, size: int) -> Iterator[bytes]:
+    """As many bytes as were promised: a worker may leave more of a log in the meantime."""
+    filesystem, path = store.filesystem(uri)
+    with filesystem.open_input_file(path) as file:
+        while size > 0:
+            part = file.read(min(size, PART_BYTES))
+            if not part:
+                return
+            size -= len(part)
+            yield part
+
+
+async def _find(
+    state: Database, org_id: UUID, task_id: UUID, attempt: int | None
+) -> tuple[AttemptRow, list[AttemptRow]]:
+    """The attempt, and all of its task."""
+    async with overview.snapshot(state) as tx:
+        task = await find_task(tx, org_id, task_id)
+        attempts = await tasks.attempts_of(tx, task_id)
+    wanted = task.attempt if attempt is None else attempt
+    found = next((each for each in attempts if each.attempt == wanted), None)
+    if found is None:
+        raise NotFound(_no_attempt(task, attempt), hint=_with_logs(attempts))
+    return found, attempts
+
+
+def _no_log(task_id: UUID, attempts: list[AttemptRow], wanted: int) -> NotFound:
+    return NotFound(
+        f"attempt {wanted} of task {task_id} has no log", hint=_why_none(attempts, wanted)
     )
 
 

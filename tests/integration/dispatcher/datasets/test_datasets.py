@@ -10,7 +10,10 @@ from tests.support.chain_data import CHANGED, READER, fill, rebuilt, take, versi
 from tests.support.control_plane import DAG, ControlPlane
 from tests.support.pipeline import published_files
 from trace_platform.dispatcher.datasets.list_datasets import list_datasets
-from trace_platform.dispatcher.datasets.list_partitions import list_partitions
+from trace_platform.dispatcher.datasets.list_partitions import (
+    list_partition_columns,
+    list_partitions,
+)
 from trace_platform.dispatcher.datasets.show_dataset import list_generations, show_dataset
 from trace_platform.dispatcher.events.reconcile_partitions import reconcile_partitions
 from trace_platform.dispatcher.health.check_health import check_health
@@ -20,7 +23,7 @@ from trace_platform.domain.errors import BadInput, DatasetInUse, InvalidDag, Unk
 from trace_platform.state import datasets, generations, locks
 from trace_platform.state.dags import Publish
 from trace_platform.wire.control import HealthRule
-from trace_platform.wire.dataset import DatasetDetail, DatasetEntry, Partitions
+from trace_platform.wire.dataset import DatasetDetail, DatasetEntry, PartitionColumns, Partitions
 
 pytestmark = pytest.mark.anyio
 
@@ -69,6 +72,14 @@ async def page(plane: ControlPlane, named: str, **asked: Any) -> Partitions:
         asked.get("first"), asked.get("last"), asked.get("at"), asked.get("after"),
         asked.get("limit", 100),
     )  # fmt: skip
+
+
+async def columns(
+    plane: ControlPlane, *, limit: int = 100, after: str | None = None
+) -> PartitionColumns:
+    return await list_partition_columns(
+        plane.dispatcher.state, plane.dispatcher.org_id, "blocks", None, after, limit
+    )
 
 
 # --- list
@@ -261,6 +272,24 @@ async def test_partitions_without_a_range_follow_by_key(plane: ControlPlane) -> 
     keys = [p.partition_key for p in first.partitions + rest.partitions]
     assert keys == ["0-9", "a", "b", "c"]
     assert rest.partitions[0].task_id is None
+    in_columns = await columns(plane, limit=3)
+    assert (in_columns.start, in_columns.key) == ([0, None, None], [None, "a", "b"])
+    last = await columns(plane, limit=3, after=in_columns.next)
+    assert (last.key, last.task_id, last.next) == (["c"], [None], None)
+
+
+async def test_partitions_in_columns_are_the_same_ones(plane: ControlPlane) -> None:
+    await plane.deploy()
+    assert (await columns(plane)).start == []
+    await fill(plane, *((n * 10, n * 10 + 9) for n in (2, 0, 1)))
+    first = await columns(plane, limit=2)
+    rest = await columns(plane, limit=2, after=first.next)
+    rows = (await page(plane, "blocks")).partitions
+    assert rest.next is None
+    for field in ("start", "end", "rows", "bytes", "files", "task_id", "attempt"):
+        found = getattr(first, field) + getattr(rest, field)
+        assert found == [getattr(each, field) for each in rows], field
+    assert first.committed_ms[0] == int(rows[0].committed_at.timestamp() * 1000 + 0.5)
 
 
 @pytest.mark.parametrize("odd", ["x", "range:", "range:-1", "range:99999999999999999999"])

@@ -11,6 +11,7 @@ from tests.support.control_plane import DAG, ControlPlane
 from trace_platform.cli.draw_lineage import as_mermaid, as_tree
 from trace_platform.cli.plan import show_plan
 from trace_platform.dispatcher.datasets.trace_lineage import trace_lineage
+from trace_platform.dispatcher.datasets.whole_graph import whole_graph
 from trace_platform.dispatcher.versions.plan_dag import plan_dag
 from trace_platform.dispatcher.versions.roll_back import roll_back
 from trace_platform.domain.errors import BadInput, NotFound, UnknownDataset
@@ -347,6 +348,28 @@ jobs:
     await made(plane)
     await plane.deploy(star)
     assert edges(await lineage(plane, "reader.all.fee")) == {"pools.fee > reader.all.0.fee"}
+
+
+# --- all of it
+
+
+async def test_the_whole_graph_is_what_is_around_each_source(plane: ControlPlane) -> None:
+    await plane.deploy()
+    await plane.deploy(READER)
+    everything = await whole_graph(plane.dispatcher.state, plane.dispatcher.org_id)
+    around = await lineage(plane, "chain.request", "down")
+    assert {each.id for each in everything.nodes} == {each.id for each in around.nodes}
+    assert {(e.source, e.target) for e in everything.edges} == {
+        (e.source, e.target) for e in around.edges
+    }
+
+
+async def test_a_job_that_is_gone_is_not_in_the_whole_graph(plane: ControlPlane) -> None:
+    await plane.deploy()
+    await plane.deploy(DAG.split("  - name: ingest")[0])
+    everything = await whole_graph(plane.dispatcher.state, plane.dispatcher.org_id)
+    assert "chain.ingest" not in {each.id for each in everything.nodes}
+    assert all("ingest" not in each.source + each.target for each in everything.edges)
 
 
 # --- drawn

@@ -107,7 +107,9 @@ async def test_a_task_shows_its_whole_history(http: httpx.AsyncClient, plane: Co
     assert [a["outcome"] for a in shown["attempts"]] == ["Failed", "Completed"]
 
 
-@pytest.mark.parametrize("path", ["/v1/tasks/{}", "/v1/tasks/{}/logs", "/v1/why/{}"])
+@pytest.mark.parametrize(
+    "path", ["/v1/tasks/{}", "/v1/tasks/{}/logs", "/v1/tasks/{}/log-file", "/v1/why/{}"]
+)
 async def test_a_task_of_another_organisation_does_not_exist(
     http: httpx.AsyncClient, plane: ControlPlane, path: str
 ) -> None:
@@ -207,6 +209,22 @@ async def test_the_lines_of_an_attempt_can_be_read(
         assert log["attempt"] == 1
         assert log["lines"][0] == {"level": "info", "event": "fetched", "blocks": 10}
         assert [line["event"] for line in log["lines"][1:]] == [*lines[1:], "\ufffd"]
+
+
+async def test_a_log_of_any_length_is_answered_as_it_is_kept(
+    http: httpx.AsyncClient, plane: ControlPlane
+) -> None:
+    task_id = await plane.queued_split()
+    await plane.claimed(task_id)
+    status, problem = await refused(http, f"/v1/tasks/{task_id}/log-file")
+    assert (status, "still runs" in problem["hint"]) == (404, True)
+    body = b'{"event": "said"}\n' * (MAX_BYTES // 10)
+    keep_log(plane, task_id, 1, body)
+    answer = await http.get(f"/v1/tasks/{task_id}/log-file", params={"attempt": 1})
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    assert answer.headers["content-length"] == str(len(body))
+    assert answer.content == body
+    assert (await refused(http, f"/v1/tasks/{task_id}/log-file", attempt=2))[0] == 404
 
 
 async def test_an_attempt_without_a_log_says_which_have_one(
