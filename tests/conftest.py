@@ -19,6 +19,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.support.clones import Clones
+from tests.support.kept_checker import one_checker_for_all
 from tests.support.shared_data import shared_data
 from trace_platform.app.instance import databases
 from trace_platform.app.instance.home import Home
@@ -75,6 +76,12 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
     """What tests prove is about kills, not about power cuts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda opened: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_process_reads_all_sql() -> Iterator[None]:
+    with one_checker_for_all():
         yield
 
 
@@ -151,6 +158,8 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
         "wal_compression": "off",
         "shared_buffers": "64MB",
         "autovacuum_naptime": "60s",
+        # Of passwords that nobody could guess: tests connect ten thousand times.
+        "scram_iterations": "1",
     }
     password = databases.admin_password(home)
     server = EmbeddedPostgres(home.postgres, instance.port("postgres"), password, fast)

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.support.corpus import corpus
+from tests.support.kept_checker import KEPT
 from trace_platform.domain.errors import Unavailable
 from trace_platform.sql import checker as checkers
 from trace_platform.sql.checker import TOO_MUCH, Checker
@@ -40,6 +41,7 @@ def _checks(process: psutil.Process) -> bool:
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> None:
     checkers._remembered.clear()
+    KEPT.end()
 
 
 def test_its_process_is_confined_and_gone_afterwards() -> None:
@@ -129,6 +131,5 @@ def test_what_was_answered_needs_no_process_a_second_time() -> None:
     ],
 )
 def test_nothing_but_a_select_is_bound(sql: str) -> None:
-    with Checker() as checker:
-        (problem,) = checker.answer(ask(sql)).problems
-        assert problem.said
+    (problem,) = KEPT.answer(ask(sql)).problems
+    assert problem.said

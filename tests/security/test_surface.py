@@ -24,7 +24,10 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     home = tmp_path_factory.mktemp("surface") / "home"
-    with trace(home, "up", settled=False) as started:
+    home.mkdir()
+    # As many processes as a user has, and a JVM that starts quickly.
+    (home / "config.toml").write_text("[query]\n")
+    with trace(home, "up") as started:
         wait_for("the instance", lambda: "is ready in" in started.text())
         # It listens once it has started.
         wait_for("Spark", lambda: instance_status(started.home).spark)

