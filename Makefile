@@ -59,7 +59,7 @@ up: $(V)/.run-installed
 	$(call stoppable,$(V)/trace up --home "$(HOME_DIR)" $(ARGS))
 
 test: $(V)/.dev-installed $(CONSOLE)
-	@$(V)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(V)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 fault: $(V)/.dev-installed
 	@$(V)/python -m pytest -m long -rfEP $(ARGS)

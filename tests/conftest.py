@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import psycopg
@@ -55,6 +56,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         weights[item.path] = max(weights.get(item.path, 0), _weight(item))
     items.sort(key=lambda item: -weights[item.path])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from tests.support.lanes import Lanes
+
+    return Lanes(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def _weight(item: pytest.Item) -> int:

@@ -56,7 +56,11 @@ def test_the_chain_holds_what_it_is_meant_to(node: Anvil, blocks: BlockRange) ->
     assert any(row["error"] for row in traces)
 
 
-@pytest.mark.parametrize("table", list(TABLES))
+# Of the four the one whose rows take most to read.
+@pytest.mark.parametrize(
+    "table",
+    [pytest.param(table, marks=[] if table == "traces" else pytest.mark.long) for table in TABLES],
+)
 def test_the_evm_source_gives_the_same_rows(
     table: str, node: Anvil, blocks: BlockRange, ingest: Ingest
 ) -> None:

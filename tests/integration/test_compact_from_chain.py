@@ -104,7 +104,14 @@ def followed(data: SharedData, spark_runtime: SparkRuntime, tmp_path: Path) -> I
         yield world
 
 
-@pytest.mark.parametrize("trimmed_to", [None, 9, 29], ids=["hot", "on both sides", "cold"])
+@pytest.mark.parametrize(
+    "trimmed_to",
+    [
+        pytest.param(None, id="hot", marks=pytest.mark.long),
+        pytest.param(9, id="on both sides"),
+        pytest.param(29, id="cold", marks=pytest.mark.long),
+    ],
+)
 def test_rows_that_are_wrong_in_the_table_too_are_right_in_the_files(
     followed: Followed, trimmed_to: int | None
 ) -> None:

@@ -61,7 +61,7 @@ def _put(name: str, site: Path) -> None:
     """Hard links: a link to a folder elsewhere would be outside of what confined processes read."""
     own = Path(sysconfig.get_paths()["purelib"])
     for file in metadata.files(name) or ():
-        if ".." in file.parts or "__pycache__" in file.parts:
+        if ".." in file.parts or not (own / file).exists():
             continue
         target = site / file
         target.parent.mkdir(parents=True, exist_ok=True)
