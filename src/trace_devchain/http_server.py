@@ -7,15 +7,20 @@ Requests are answered while they are parsed, so pipelined ones come back in orde
 from __future__ import annotations
 
 import asyncio
+import hmac
+import re
 from collections.abc import Callable
 from typing import cast
 
 import httptools
 
 MAX_BODY_BYTES = 8 << 20
+# A page that a browser shows can send a body anywhere, and call this machine by a name of its own.
+_OWN_HOST = re.compile(rb"(?i)(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
 _REASONS = {
     200: "OK",
     400: "Bad Request",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     413: "Content Too Large",
@@ -30,7 +35,9 @@ class HttpConnection(asyncio.Protocol):
         answer: Callable[[bytes], list[bytes]],
         health: Callable[[], bytes],
         connections: set[HttpConnection],
+        key: str = "",
     ) -> None:
+        """With a key it answers at /KEY and nowhere else."""
         self._answer = answer
         self._health = health
         self._connections = connections
@@ -38,6 +45,9 @@ class HttpConnection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._path = b""
+        self._is_foreign = False
+        self._place = f"/{key}".encode()
+        self._is_open_to_all = not key
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -70,6 +80,7 @@ class HttpConnection(asyncio.Protocol):
         self._body.clear()
         self._body_bytes = 0
         self._path = b""
+        self._is_foreign = False
 
     def on_url(self, url: bytes) -> None:
         self._path += url
@@ -78,6 +89,8 @@ class HttpConnection(asyncio.Protocol):
         lowered = name.lower()
         if lowered == b"content-length" and value.isdigit():
             self._check_size(int(value))
+        elif lowered == b"origin" or (lowered == b"host" and not _OWN_HOST.fullmatch(value)):
+            self._is_foreign = True
         elif lowered == b"expect" and value.lower() == b"100-continue" and self._open():
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -91,11 +104,15 @@ class HttpConnection(asyncio.Protocol):
         if not self._open():
             return
         method = self._parser.get_method()
-        if method == b"POST":
+        if self._is_foreign:
+            self._reply(403, [b'{"error":"pages of a browser are not answered"}'])
+        elif not (self._is_open_to_all or hmac.compare_digest(self._path, self._place)):
+            self._reply(404, [b'{"error":"this chain answers at an address of its own"}'])
+        elif method == b"POST":
             self._reply(200, self._answer(b"".join(self._body)))
         elif method != b"GET":
             self._reply(405, [b'{"error":"use POST"}'], b"allow: GET, POST\r\n")
-        elif self._path == b"/":
+        elif self._path == self._place:
             self._reply(200, [self._health()])
         else:
             self._reply(404, [b'{"error":"only / is here; send JSON-RPC by POST"}'])

@@ -28,13 +28,15 @@ async def serve(
     *,
     on_ready: Callable[[int], None] | None = None,
     block_time_s: float = 0.0,
+    key: str = "",
 ) -> None:
-    """Answer until cancelled. `on_ready` gets the port once connections are accepted.
+    """Answer until cancelled, with a key at /KEY alone. `on_ready` gets the port once connections
+    are accepted.
 
     Port 0 takes a free one. With `block_time_s` a block is mined at that interval.
     """
     connections: set[HttpConnection] = set()
-    server = await _listen(chain, host, port, connections)
+    server = await _listen(chain, host, port, connections, key)
     miner = asyncio.create_task(_mine_on_time(chain, block_time_s)) if block_time_s else None
     try:
         if on_ready:
@@ -56,6 +58,7 @@ def run(
     block_time_s: float = 0.0,
     on_built: Callable[[int], None] | None = None,
     on_ready: Callable[[int], None] | None = None,
+    key: str = "",
 ) -> None:
     """Serve in this process until SIGTERM or SIGINT, then return.
 
@@ -65,7 +68,7 @@ def run(
     async def build_and_serve() -> None:
         if prebuild:
             await _prebuild(chain, on_built)
-        await serve(chain, HOST, port, on_ready=on_ready, block_time_s=block_time_s)
+        await serve(chain, HOST, port, on_ready=on_ready, block_time_s=block_time_s, key=key)
 
     uvloop.run(_until_signal(build_and_serve()))
 
@@ -88,13 +91,13 @@ async def _until_signal(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _listen(
-    chain: DevChain, host: str, port: int, connections: set[HttpConnection]
+    chain: DevChain, host: str, port: int, connections: set[HttpConnection], key: str
 ) -> asyncio.Server:
     loop = asyncio.get_running_loop()
     answer_rpc, health = partial(answer, chain), partial(_health, chain)
     try:
         return await loop.create_server(
-            lambda: HttpConnection(answer_rpc, health, connections), host, port, backlog=1024
+            lambda: HttpConnection(answer_rpc, health, connections, key), host, port, backlog=1024
         )
     except OSError as error:
         raise _why_not(error, host, port) from error

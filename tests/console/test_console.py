@@ -444,7 +444,8 @@ def _source(instance: Stack) -> dict[str, Any]:
 
 
 def _node(instance: Stack, method: str, *params: int) -> Any:
-    url = f"http://127.0.0.1:{read_ports(instance.home)['devchain']}"
+    port, key = read_ports(instance.home)["devchain"], instance.home.secret("devchain_key")
+    url = f"http://127.0.0.1:{port}/{key}"
     asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     return httpx.post(url, json=asked).json()["result"]
 

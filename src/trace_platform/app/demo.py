@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -31,6 +32,7 @@ TRANSFER = "Transfer(address,address,uint256)"
 class Demo:
     """Everything that depends on which chain is read."""
 
+    # Of the embedded chain with a key, which no other user of this machine has.
     rpc_url: str = field(repr=False)
     where: str
     dag_name: str
@@ -71,7 +73,7 @@ def embedded_demo(instance: Instance, home: Home, blocks: int | None) -> Demo:
     wanted = blocks or (MORE if known else FIRST)
     end = known + -(-wanted // EMBEDDED_CHUNK) * EMBEDDED_CHUNK
     return Demo(
-        rpc_url=f"http://{HOST}:{instance.port('devchain')}",
+        rpc_url=f"http://{HOST}:{instance.port('devchain')}/{home.secret('devchain_key')}",
         where="the embedded development chain",
         dag_name="chain",
         dag=_example(),
@@ -119,7 +121,10 @@ def devchain_process(instance: Instance, plan: Demo) -> ProcessSpec:
     port = instance.port("devchain")
     command = [sys.executable, "-m", "trace_platform.cli", "devchain"]
     command += ["--port", str(port), "--blocks", str(plan.span.end + 1)]
-    return ProcessSpec(name="devchain", command=lambda: command, port=port, serves=answers(port))
+    env = {"TRACE_DEVCHAIN_KEY": urlsplit(plan.rpc_url).path.removeprefix("/")}
+    return ProcessSpec(
+        name="devchain", command=lambda: command, port=port, serves=answers(port), env=env
+    )
 
 
 def _newest(last: int, blocks: int) -> BlockRange:

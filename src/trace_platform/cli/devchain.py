@@ -40,6 +40,14 @@ def devchain(
             help="Seconds between mined blocks; 0 mines on request only.", metavar="N", min=0
         ),
     ] = 0.0,
+    key: Annotated[
+        str,
+        typer.Option(
+            envvar="TRACE_DEVCHAIN_KEY",
+            help="Answer at /KEY alone. Others see arguments: use the variable.",
+            metavar="KEY",
+        ),
+    ] = "",
     prebuild: Annotated[
         bool, typer.Option("--prebuild", help="Build every block's JSON first, for benchmarks.")
     ] = False,
@@ -64,6 +72,7 @@ def devchain(
             port,
             prebuild=prebuild,
             block_time_s=block_time,
+            key=key,
             on_built=lambda number: progress.update(building, completed=number + 1),
             on_ready=announce,
         )

@@ -69,7 +69,7 @@ def request(client: HTTPConnection, method: str, path: str, body: Any = None) ->
 
 
 def raw(body: bytes, extra: bytes = b"") -> bytes:
-    head = b"POST / HTTP/1.1\r\nhost: x\r\n" + extra
+    head = b"POST / HTTP/1.1\r\nhost: localhost\r\n" + extra
     return head + b"content-length: %d\r\n\r\n" % len(body) + body
 
 
@@ -124,6 +124,38 @@ def test_health_and_wrong_paths_and_methods(client: HTTPConnection) -> None:
     assert request(client, "POST", "/", CHAIN_ID_CALL)[0] == 200
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"Origin": "https://evil.invalid"},
+        {"Origin": "null"},
+        {"Host": "evil.invalid"},
+        {"Host": "127.0.0.1.evil.invalid:80"},
+    ],
+)
+def test_no_page_of_a_browser_reorganises_the_chain(
+    client: HTTPConnection, sent: dict[str, str]
+) -> None:
+    """Pages may send plain text anywhere, and be at a name that leads to this machine."""
+    reorg = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "dev_reorg", "params": [3]})
+    client.request("POST", "/", reorg, {"Content-Type": "text/plain"} | sent)
+    answer = client.getresponse()
+    assert (answer.status, b"browser" in answer.read()) == (403, True)
+    assert json.loads(request(client, "GET", "/")[1])["head"] == 100
+
+
+def test_with_a_key_it_answers_at_its_address_alone() -> None:
+    with serving(DevChain(blocks=1), key="k3y") as port:
+        client = HTTPConnection(HOST, port, timeout=60)
+        for path in ("/", "/k3", "/k3y/", "/K3Y", "/?k3y"):
+            for method, body in (("POST", CHAIN_ID_CALL), ("GET", None)):
+                status, said = request(client, method, path, body)
+                assert (status, b"k3y" in said) == (404, False), path
+        assert request(client, "POST", "/k3y", CHAIN_ID_CALL)[0] == 200
+        assert request(client, "GET", "/k3y")[0] == 200
+        client.close()
+
+
 def test_malformed_json_is_a_json_rpc_error(client: HTTPConnection) -> None:
     status, body = request(client, "POST", "/", b"{nope")
     assert (status, json.loads(body)["error"]["code"]) == (200, -32700)
@@ -140,7 +172,7 @@ def test_pipelined_requests_are_answered_in_order(port: int) -> None:
 
 def test_chunked_body_in_pieces(port: int) -> None:
     with connect(port) as sock:
-        sock.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+        sock.sendall(b"POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
         for piece in (CHAIN_ID_CALL[:7], CHAIN_ID_CALL[7:]):
             sock.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
         sock.sendall(b"0\r\n\r\n")
@@ -167,14 +199,14 @@ def test_connection_closes_when_the_client_asks(port: int, version: bytes) -> No
 
 def test_announced_body_over_the_limit_is_refused(port: int) -> None:
     with connect(port) as sock:
-        sock.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % 10**12)
+        sock.sendall(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % 10**12)
         assert read_to_close(sock).startswith(b"HTTP/1.1 413 ")
 
 
 def test_chunked_body_over_the_limit_is_refused(port: int) -> None:
     chunk = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
     with connect(port) as sock:
-        sock.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+        sock.sendall(b"POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
         # The server hangs up in the middle, long before all of this is sent.
         with pytest.raises(ConnectionError):
             sock.sendall(chunk * (MAX_BODY_BYTES // 0x100000 + 50))
