@@ -34,6 +34,7 @@ const WAITING = [
   "too_old",
   "silent",
   "workers_full",
+  "workers_cannot_poll",
   "source_slots_full",
   "unmade",
 ];

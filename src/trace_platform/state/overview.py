@@ -75,6 +75,8 @@ class AliveWorker:
     running: int
     source_slots: int
     running_sources: int
+    # How long ago it last got at its queue.
+    polled_s: float
     seen_s: float
 
 

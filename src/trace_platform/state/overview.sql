@@ -57,7 +57,7 @@ WITH held AS MATERIALIZED (
       FROM tasks WHERE status = 'Running' GROUP BY worker_id
 )
 SELECT w.worker_id, w.runtime, w.slots, coalesce(h.tasks, 0) AS running, w.source_slots,
-       coalesce(h.sources, 0) AS running_sources,
+       coalesce(h.sources, 0) AS running_sources, w.polled_s,
        extract(epoch FROM clock_timestamp() - w.seen_at)::float8 AS seen_s
   FROM workers w LEFT JOIN held h ON h.worker_id = w.worker_id
  WHERE w.seen_at > clock_timestamp() - make_interval(secs => :within_s)

@@ -115,6 +115,12 @@ class HeartbeatBatchRequest(Strict):
         le=100_000,
         description="Number of runs of sources that the worker can hold at once, beside `slots`.",
     )
+    polled_s: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds since the worker last got at its queue, or had no room to look.",
+    )
     beats: list[HeartbeatRequest] = Field(
         max_length=1_000,
         description="A heartbeat for every attempt of the worker; empty when it has none.",

@@ -43,6 +43,7 @@ class Reason(Strict):
         "at_limit",
         "no_worker",
         "workers_full",
+        "workers_cannot_poll",
         "in_line",
         "wake_up",
         "ready",

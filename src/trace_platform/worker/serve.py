@@ -12,7 +12,7 @@ import structlog
 
 from trace_platform.domain.errors import OperatorCrashed, TraceError, Unavailable, WorkerStopped
 from trace_platform.domain.worker_identity import WorkerIdentity
-from trace_platform.drivers.queue import QueueReceiver
+from trace_platform.drivers.queue import Message, QueueReceiver
 from trace_platform.wire.task import Claimed, HeartbeatBatchRequest
 from trace_platform.worker.attempt import Attempt
 from trace_platform.worker.attempt_threads import AttemptThreads
@@ -51,6 +51,8 @@ class Line:
     queue_name: str
     is_sources: bool
     running: set[Attempt] = field(default_factory=set)
+    # When it was last looked at, or needed no look.
+    polled_at: float = field(default_factory=time.monotonic)
 
     @property
     def room(self) -> int:
@@ -151,12 +153,15 @@ class Worker:
     def _take(self, line: Line, room: int) -> bool:
         """As many tasks as there are wake-ups. A wake-up is a hint and done with either way: which
         tasks are due is the Dispatcher's to say. Never done."""
-        if room <= 0:
-            return False
-        limit = min(room, MAX_CLAIM)
-        wake_ups = line.queue.receive(line.queue_name, limit, VISIBILITY_S, WAIT_S)
-        if not wake_ups:
-            return False
+        if room > 0:
+            limit = min(room, MAX_CLAIM)
+            wake_ups = line.queue.receive(line.queue_name, limit, VISIBILITY_S, WAIT_S)
+            if wake_ups:
+                self._claim(line, wake_ups)
+        line.polled_at = time.monotonic()
+        return False
+
+    def _claim(self, line: Line, wake_ups: list[Message]) -> None:
         for claimed in self._dispatcher.claim(
             self._runtime, self._worker_id, len(wake_ups), sources=line.is_sources
         ):
@@ -166,7 +171,6 @@ class Worker:
         except Unavailable as error:
             # They come back, and find nothing to do.
             log.warning("ack_lost", reason=error.message)
-        return False
 
     def _launch(self, line: Line, claimed: Claimed) -> None:
         attempt = Attempt(claimed, self._resources, self._dispatcher.emit, self._dispatcher.state)
@@ -221,6 +225,7 @@ class Worker:
                     runtime=self._runtime,
                     slots=self._tasks.slots,
                     source_slots=self._sources.slots,
+                    polled_s=self._polled_s(),
                     beats=[attempt.beat() for attempt in attempts],
                 )
             )
@@ -233,6 +238,10 @@ class Worker:
             return
         for attempt, answer in zip(attempts, answers, strict=True):
             attempt.heard(answer)
+
+    def _polled_s(self) -> float:
+        now = time.monotonic()
+        return max(now - line.polled_at for line in (self._tasks, self._sources) if line.slots)
 
     def _attempts(self) -> list[Attempt]:
         with self._changed:

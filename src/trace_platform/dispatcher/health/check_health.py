@@ -30,6 +30,8 @@ FAILURES_WITHIN_S = 900.0
 MAX_SILENCE_S = 120.0
 # What a tick may be late.
 TICK_GRACE_S = 60.0
+# A worker looks at its queue twice a second.
+MAX_POLL_SILENCE_S = 30.0
 # What a claim, a route or a commit may wait for its turn.
 MAX_LOCK_WAIT_S = 10.0
 # What tasks may wait for something that is away before somebody should know.
@@ -290,18 +292,27 @@ def could_start(queue: JobQueue) -> bool:
 
 
 def free_slots(workers: list[AliveWorker], runtime: str, *, sources: bool = False) -> int:
-    alive = [worker for worker in workers if worker.runtime == runtime]
+    """Of those that get at their queue."""
+    able = [each for each in workers if each.runtime == runtime and not cannot_poll(each)]
     if sources:
-        return sum(max(each.source_slots - each.running_sources, 0) for each in alive)
-    return sum(max(each.slots - each.running, 0) for each in alive)
+        return sum(max(each.source_slots - each.running_sources, 0) for each in able)
+    return sum(max(each.slots - each.running, 0) for each in able)
+
+
+def cannot_poll(worker: AliveWorker) -> bool:
+    """Whether it is alive and hears of no task: its queue refuses it, or does not answer."""
+    return worker.polled_s > MAX_POLL_SILENCE_S
 
 
 def _full(runtime: str, sources: bool, waiting: int, workers: list[AliveWorker]) -> str:
-    alive = sum(worker.runtime == runtime for worker in workers)
+    own = [worker for worker in workers if worker.runtime == runtime]
+    alive, deaf = len(own), sum(map(cannot_poll, own))
     what = count(waiting, "source" if sources else "task")
     wait = f"{what} of {runtime} wait{'s' if waiting == 1 else ''}"
     if not alive:
         return f"{wait}, and no worker is alive"
+    if deaf:
+        return f"{wait}, and {deaf} of {count(alive, 'worker')} cannot poll: see trace logs worker"
     if sources:
         return f"{wait}, and all source slots are taken: raise [worker] source_slots"
     return f"{wait}, and {'its worker is' if alive == 1 else f'all {alive} workers are'} full"

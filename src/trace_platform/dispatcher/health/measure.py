@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
-from trace_platform.dispatcher.health.check_health import could_start
+from trace_platform.dispatcher.health.check_health import could_start, free_slots
 from trace_platform.dispatcher.health.metrics import Metrics, Sample
 from trace_platform.dispatcher.pressure.list_queues import job_queues
 from trace_platform.drivers.postgres.database import Database
@@ -89,12 +89,12 @@ def _worker_samples(workers: list[AliveWorker]) -> Iterator[Sample]:
     for runtime, alive in by_runtime.items():
         of_runtime = {"runtime": runtime}
         busy = sum(worker.running for worker in alive)
-        free = sum(max(worker.slots - worker.running, 0) for worker in alive)
+        free = free_slots(alive, runtime)
         yield Sample("trace_workers", len(alive), of_runtime)
         yield Sample("trace_worker_slots", busy, {**of_runtime, "state": "busy"})
         yield Sample("trace_worker_slots", free, {**of_runtime, "state": "free"})
         busy = sum(worker.running_sources for worker in alive)
-        free = sum(max(worker.source_slots - worker.running_sources, 0) for worker in alive)
+        free = free_slots(alive, runtime, sources=True)
         yield Sample("trace_worker_source_slots", busy, {**of_runtime, "state": "busy"})
         yield Sample("trace_worker_source_slots", free, {**of_runtime, "state": "free"})
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from uuid import UUID
 
-from trace_platform.dispatcher.health.check_health import free_slots
+from trace_platform.dispatcher.health.check_health import cannot_poll, free_slots
 from trace_platform.dispatcher.pressure.list_queues import job_queues
 from trace_platform.dispatcher.sources.list_sources import stuck_s, stuck_words
 from trace_platform.domain.errors import InvalidConfig
@@ -152,6 +152,12 @@ def _worker_reasons(around: Surroundings, runtime: Runtime) -> Iterator[Reason]:
             code="no_worker",
             text=f"no worker of {runtime.name} is alive",
             cure="trace status shows the processes; trace up, or trace serve worker, starts one",
+        )
+    elif all(map(cannot_poll, alive)):
+        yield Reason(
+            code="workers_cannot_poll",
+            text=f"{_workers(len(alive))} of {runtime.name} cannot get at the queue",
+            cure="trace logs worker says why: is Postgres up, are its connections taken?",
         )
     elif sources and not free_slots(around.workers, runtime.name, sources=True):
         yield Reason(

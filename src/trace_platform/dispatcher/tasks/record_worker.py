@@ -10,5 +10,10 @@ from trace_platform.wire.task import HeartbeatBatchRequest
 async def record_worker(state: Database, request: HeartbeatBatchRequest) -> None:
     async with state.statement() as tx:
         await workers.seen(
-            tx, request.worker_id, request.runtime, request.slots, request.source_slots
+            tx,
+            request.worker_id,
+            request.runtime,
+            request.slots,
+            request.source_slots,
+            request.polled_s,
         )

@@ -519,6 +519,11 @@ async def test_full_or_absent_workers_fire_while_tasks_wait(
     worker(plane, "w", slots=1)
     (waits,) = tasks_made(plane, "split", 1)
     assert rule(await got(http, "/v1/health"), "workers_at_capacity")["firing"] is False
+    # Alive, and without a way to its queue.
+    plane.sql("UPDATE workers SET polled_s = 31")
+    found = rule(await got(http, "/v1/health"), "workers_at_capacity")
+    assert (found["firing"], "1 of 1 worker cannot poll" in found["text"]) == (True, True)
+    plane.sql("UPDATE workers SET polled_s = 0")
     await plane.claimed(waits, "w")
     assert rule(await got(http, "/v1/health"), "workers_at_capacity")["firing"] is False
     tasks_made(plane, "split", 2)

@@ -188,6 +188,10 @@ async def test_a_task_without_workers_says_so(plane: ControlPlane) -> None:
     assert codes(await why(plane, second)) == ["no_worker", "in_line", "wake_up"]
     worker(plane, "w", slots=1)
     assert codes(await why(plane, second)) == ["in_line", "wake_up"]
+    plane.sql("UPDATE workers SET polled_s = 31 WHERE worker_id = 'w'")
+    answer = await why(plane, second)
+    assert codes(answer) == ["workers_cannot_poll", "in_line", "wake_up"]
+    plane.sql("UPDATE workers SET polled_s = 0 WHERE worker_id = 'w'")
     await plane.claimed(first, "w")
     answer = await why(plane, second)
     assert codes(answer) == ["workers_full", "in_line", "wake_up"]
