@@ -108,6 +108,14 @@ class LazyCommands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return find_command(cmd_name)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is None or not any(each.startswith("--dag") for each in rest):
+            return name, command, rest
+        from trace_platform.cli.options import dag_in_place
+
+        return name, command, dag_in_place(command, rest)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(each.name, each.help) for each in COMMANDS])

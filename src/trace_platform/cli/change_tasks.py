@@ -34,13 +34,22 @@ class Filters:
         return any((self.dag, self.job, self.status, self.since, self.until))
 
     def selection(self) -> TaskSelection:
+        dag, job = dag_and_job(self.dag, self.job)
         return TaskSelection(
-            dag_name=self.dag,
-            job_name=self.job,
+            dag_name=dag,
+            job_name=job,
             status=status_of(self.status),
             since=moment_of(self.since),
             until=moment_of(self.until),
         )
+
+
+def dag_and_job(dag: str | None, job: str | None) -> tuple[str | None, str | None]:
+    """Either may be a job's whole name, DAG.JOB, as other commands want it."""
+    named_dag, dot, named_job = (job or dag or "").partition(".")
+    if not dot or (job and dag not in (None, named_dag)):
+        return dag, job
+    return named_dag, named_job
 
 
 def one_way(task: str | None, filters: Filters) -> None:

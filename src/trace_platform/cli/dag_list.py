@@ -82,7 +82,7 @@ def remove(
         typer.echo(done.model_dump_json())
         return
     version = str(done.dag_version)[:8]
-    typer.echo(f"{dag} is removed: version {version} was active, and its data is kept")
+    typer.echo(f"{dag} is removed, with its version {version}; its data is kept")
 
 
 def facts(plan: RemovalPlan) -> Iterator[str]:

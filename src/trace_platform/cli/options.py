@@ -37,11 +37,29 @@ def block_option(*names: str, help: str) -> Any:
 class _Group(TyperGroup):
     """Summaries of commands are wrapped, never cut."""
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, rest if command is None else dag_in_place(command, rest)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, each.get_short_help_str(1_000)) for name, each in self.commands.items()]
             )
+
+
+def dag_in_place(command: Any, arguments: list[str]) -> list[str]:
+    """Some commands take a DAG as their first argument, some as `--dag`: who gives the one where
+    the other is wanted is understood."""
+    names = {name for each in command.params for name in each.opts}
+    if "dag" not in names or "--dag" in names:
+        return arguments
+    for at, given in enumerate(arguments):
+        if given == "--dag" and at + 1 < len(arguments):
+            return [arguments[at + 1], *arguments[:at], *arguments[at + 2 :]]
+        if given.startswith("--dag="):
+            return [given.removeprefix("--dag="), *arguments[:at], *arguments[at + 1 :]]
+    return arguments
 
 
 def group(help: str, *, needs_command: bool = True) -> typer.Typer:

@@ -14,7 +14,7 @@ from rich.markup import escape
 from trace_platform.app.api_client import control_client, dataset_client
 from trace_platform.app.instance.home import Home
 from trace_platform.cli import complete, log_line
-from trace_platform.cli.change_tasks import Filters, change, one_way
+from trace_platform.cli.change_tasks import Filters, change, dag_and_job, one_way
 from trace_platform.cli.confirm import YesOption
 from trace_platform.cli.given_home import at_home
 from trace_platform.cli.options import HomeOption, JsonOption, LimitOption, group
@@ -52,7 +52,8 @@ _OWN_PLACE = {"timestamp", "level", "event", "exception", "traceback"}
 @tasks.command("list")
 def list_tasks(
     dag: Annotated[
-        str | None, typer.Argument(help="Only of this DAG.", autocompletion=complete.dags)
+        str | None,
+        typer.Argument(help="Only of this DAG, or DAG.JOB.", autocompletion=complete.dags),
     ] = None,
     job: Annotated[
         str | None, typer.Option(help="Only of this job.", autocompletion=complete.jobs_of_dag)
@@ -71,6 +72,7 @@ def list_tasks(
     """The newest tasks first, with the error of those that failed. Three and more of a job that
     ended alike are one row; with --all, --job, --status or --json each has its own."""
     place, wanted = Home.at(home), status_of(status)
+    dag, job = dag_and_job(dag, job)
     if not (everything or job or status or as_json):
         _show_groups(control_client.task_groups(place, dag, limit))
         return

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from trace_platform.domain.errors import BadInput
+from trace_platform.domain.event_scope import event_scope
 from trace_platform.domain.figures import duration
 
 _NO_TERMINAL_WIDTH = 10_000
@@ -60,6 +61,4 @@ def instant(unix_s: float | None) -> str | None:
 
 
 def scope_of(update: dict[str, Any]) -> str:
-    """What an update is about: a partition, or a cursor."""
-    found = update.get("partition_key")
-    return str(update.get("cursor", "") if found is None else found)
+    return event_scope(update.get("partition_key"), update.get("cursor"))

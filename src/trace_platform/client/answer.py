@@ -9,6 +9,7 @@ from typing import Protocol
 import httpcore
 
 from trace_platform.client.patience import Deadline
+from trace_platform.client.place import Place
 from trace_platform.domain.errors import TraceError, Unavailable
 from trace_platform.wire.refusal import QUERY_SERVICE
 
@@ -22,7 +23,7 @@ class Sink(Protocol):
 
 
 class Answer:
-    def __init__(self, response: httpcore.Response, place: str, deadline: Deadline) -> None:
+    def __init__(self, response: httpcore.Response, place: Place, deadline: Deadline) -> None:
         self._response, self._place, self._deadline = response, place, deadline
         self._headers = {
             name.decode("latin-1").lower(): value.decode("latin-1")
@@ -68,30 +69,27 @@ class Answer:
 
 
 @contextlib.contextmanager
-def named_errors(place: str, deadline: Deadline, awaited: str) -> Iterator[None]:
+def named_errors(place: Place, deadline: Deadline, awaited: str) -> Iterator[None]:
     """What goes wrong on the way, as one of Trace's errors."""
     try:
         yield
     except httpcore.ConnectError as error:
         if "CERTIFICATE" in str(error):
             raise Unavailable(
-                f"the certificate of {place} is not trusted",
+                f"the certificate of {place.url} is not trusted",
                 hint="give `ca` the instance's tls/ca.pem",
             ) from None
-        raise Unavailable(
-            f"nothing answers at {place}: the instance is not running",
-            hint="start it with `trace up`",
-        ) from None
+        raise place.silent() from None
     except httpcore.ConnectTimeout:
         raise Unavailable(
-            f"no connection to {place} after {deadline.waited}",
+            f"no connection to {place.url} after {deadline.waited}",
             hint="check the URL; see `trace status`",
         ) from None
     except httpcore.TimeoutException:
         if deadline.is_given:
             raise deadline.passed(awaited) from None
         raise Unavailable(
-            f"{place} fell silent: {deadline.waited}, waiting for {awaited}",
+            f"{place.url} fell silent: {deadline.waited}, waiting for {awaited}",
             hint="see `trace status`",
         ) from None
     except (httpcore.NetworkError, httpcore.ProtocolError) as error:

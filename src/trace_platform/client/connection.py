@@ -35,6 +35,7 @@ class Connection:
         self, place: Place, *, patience_s: float = 30.0, on_wait: OnWait | None = None
     ) -> None:
         self._patience_s, self._on_wait = patience_s, on_wait
+        self._place = place
         self._url, self._trust = _checked_url(place.url), place.trust()
         self._headers = [
             ("Authorization", f"Bearer {_checked_token(place.token)}"),
@@ -113,7 +114,7 @@ class Connection:
             raise
 
     def _named_errors(self, deadline: Deadline) -> contextlib.AbstractContextManager[None]:
-        return named_errors(self._url, deadline, "the answer")
+        return named_errors(self._place, deadline, "the answer")
 
     @contextlib.contextmanager
     def _send(
@@ -128,7 +129,7 @@ class Connection:
             content=None if body is None else json.dumps(body).encode(),
             extensions={"timeout": until},
         ) as response:
-            yield Answer(response, self._url, deadline)
+            yield Answer(response, self._place, deadline)
 
     def _pool(self) -> httpcore.ConnectionPool:
         """The connections of this process: after a fork those of the parent are the parent's, on

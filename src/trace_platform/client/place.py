@@ -20,6 +20,8 @@ class Place:
     token: str
     # The certificate of who signed the service's; None: those that the machine trusts.
     ca: str | os.PathLike[str] | None = None
+    # The directory of the instance, where it is one of this machine's.
+    root: Path | None = None
 
     def __repr__(self) -> str:
         return f"Place({self.url})"
@@ -31,6 +33,18 @@ class Place:
             raise SetupError(
                 "the CA certificate cannot be read", hint="give `ca` the path of a PEM file"
             ) from None
+
+    def silent(self) -> Unavailable:
+        """Nothing answers there."""
+        if self.root is not None and _is_supervised(self.root):
+            return Unavailable(
+                f"nothing answers at {self.url}, and `trace up` of {self.root} starts it again",
+                hint="try again in some seconds; `trace status` shows how far it is",
+            )
+        where = "the instance" if self.root is None else f"the instance at {self.root}"
+        return Unavailable(
+            f"nothing answers at {self.url}: {where} is not running", hint=NOT_RUNNING
+        )
 
 
 def local_place(home: str | os.PathLike[str] | None = None, process: str = "query") -> Place:
@@ -57,12 +71,16 @@ def local_place(home: str | os.PathLike[str] | None = None, process: str = "quer
         ) from None
     if not (ca.exists() and _runs(root, process)):
         raise _not_running(root)
-    return Place(f"https://localhost:{port}", token, ca)
+    return Place(f"https://localhost:{port}", token, ca, root)
 
 
 def _runs(root: Path, process: str) -> bool:
     """Also while the supervisor starts that process again: whoever asks has patience."""
-    return any(_is_held(root / "run" / name) for name in ("supervisor.lock", f"{process}.ready"))
+    return _is_supervised(root) or _is_held(root / "run" / f"{process}.ready")
+
+
+def _is_supervised(root: Path) -> bool:
+    return _is_held(root / "run" / "supervisor.lock")
 
 
 def _is_held(path: Path) -> bool:

@@ -75,7 +75,12 @@ def _distinct(columns: Sequence[Column]) -> Iterator[tuple[str, str]]:
 
 def nodes(plan: Node) -> Iterator[Node]:
     """The bound expressions of a plan."""
-    return (node for node in _dicts(plan) if "expression_class" in node)
+    return (node for node in nodes_of(plan) if "expression_class" in node)
+
+
+def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> Node:
+    """The parse tree of a statement, with an `error` if it is none."""
+    return _serialized(connection, "sql", sql)
 
 
 def _serialized(connection: duckdb.DuckDBPyConnection, what: str, sql: str) -> Node:
@@ -87,9 +92,9 @@ def _serialized(connection: duckdb.DuckDBPyConnection, what: str, sql: str) -> N
 def _varying(connection: duckdb.DuckDBPyConnection, sql: str) -> Edited:
     if _MAY_BE_WIDEST.search(sql) is None:
         return Edited(sql)
-    tree = _serialized(connection, "sql", sql)
+    tree = parsed(connection, sql)
     written = sql.encode()
-    return Edited(sql, [edit for node in _dicts(tree) for edit in _made_varying(node, written)])
+    return Edited(sql, [edit for node in nodes_of(tree) for edit in _made_varying(node, written)])
 
 
 def _made_varying(node: Node, written: bytes) -> Sequence[Edit]:
@@ -140,7 +145,8 @@ def _put_back(node: Node, edited: Edited) -> None:
         node["query_location_length"] = edited.original(end) - first
 
 
-def _dicts(tree: Any) -> Iterator[Node]:
+def nodes_of(tree: Any) -> Iterator[Node]:
+    """Of a parse tree or a plan."""
     stack: list[Any] = [tree]
     while stack:
         node = stack.pop()

@@ -18,6 +18,7 @@ import duckdb
 from trace_platform.domain.errors import InvalidQuery
 from trace_platform.sql.bound_plan import Node, bound_plan, nodes
 from trace_platform.sql.gate import Statement
+from trace_platform.sql.hex_lists import hex_lists
 from trace_platform.sql.hex_text import BYTES_HINT, converts, hint_of, misread_number, mistake
 from trace_platform.sql.pins import Edit, Edited
 from trace_platform.sql.relations import Column
@@ -47,6 +48,11 @@ _EXACT = {
     **dict.fromkeys(("-", "subtract"), "a::BIGNUM - b"),
     **dict.fromkeys(("ceil", "ceiling", "floor", "round", "trunc"), "x itself, which is whole"),
 }
+# These are doubles of every integer, as everybody knows; but who writes BIGNUM wants all digits.
+_EXACT_OF_BIGNUM = {
+    **dict.fromkeys(("**", "^", "pow", "power"), "mul_exact(a, a) for a square, and so on"),
+    "product": "list_reduce(list(x) FILTER (x IS NOT NULL), lambda a, b: mul_exact(a, b))",
+}
 
 
 def understood(
@@ -56,8 +62,8 @@ def understood(
 ) -> Statement:
     """The statement as it has to run. `relations` are columns by view. Raise InvalidQuery for text
     that is compared with bytes, and for integers that would be rounded."""
+    statement, bound = _bound(connection, statement, relations)
     sql = without_semicolon(statement.sql)
-    bound = bound_plan(connection, sql, relations)
     if bound.get("error"):
         _refuse_unread(bound, sql)
         return statement
@@ -66,6 +72,23 @@ def understood(
         return statement
     edited = Edited(statement.sql, edits)
     return replace(statement, sql=edited.sql, edits=(*statement.edits, edited))
+
+
+def _bound(
+    connection: duckdb.DuckDBPyConnection,
+    statement: Statement,
+    relations: Mapping[str, Sequence[Column]],
+) -> tuple[Statement, Node]:
+    """DuckDB casts no list of text to one of bytes: where it finds no plan, lists of hex in which
+    something is looked for are bytes, if that has one."""
+    bound = bound_plan(connection, without_semicolon(statement.sql), relations)
+    casts = hex_lists(connection, statement.sql) if bound.get("error_type") == "binder" else ()
+    if not casts:
+        return statement, bound
+    edited = Edited(statement.sql, casts)
+    meant = replace(statement, sql=edited.sql, edits=(*statement.edits, edited))
+    found = bound_plan(connection, without_semicolon(meant.sql), relations)
+    return (statement, bound) if found.get("error") else (meant, found)
 
 
 def _edits(
@@ -196,17 +219,20 @@ def _is_written(cast: Node, sql: str) -> bool:
 
 def _refuse_rounded(node: Node, sql: str, statement: Statement) -> None:
     name = str((node.get("qname") or {}).get("path", [""])[-1])
-    if name not in _EXACT or node["return_type"]["id"] != "DOUBLE":
+    exact, wide_kinds = _EXACT.get(name), _WIDE
+    if exact is None:
+        exact, wide_kinds = _EXACT_OF_BIGNUM.get(name), frozenset({"BIGNUM"})
+    if exact is None or node["return_type"]["id"] != "DOUBLE":
         return
     kinds = [_implicit_double(child, sql) for child in node["children"]]
-    if not all(kind in _INTEGERS for kind in kinds) or _WIDE.isdisjoint(map(str, kinds)):
+    wide = next((kind for kind in kinds if kind in wide_kinds), None)
+    if wide is None or not all(kind in _INTEGERS for kind in kinds):
         return
-    wide = next(kind for kind in kinds if kind in _WIDE)
     _refuse(
         node,
         statement,
         f"{name!r} of {wide} would be a DOUBLE, which rounds beyond 2^53",
-        f"write {_EXACT[name]}, or CAST(… AS DOUBLE) where rounding does not matter",
+        f"write {exact}, or CAST(… AS DOUBLE) where rounding does not matter",
     )
 
 

@@ -32,6 +32,16 @@ _SECONDS_HINT = (
     "of seconds since 1970, such as a block's timestamp, to_timestamp(timestamp) makes a moment:"
     " to_timestamp(timestamp) >= '2026-01-31', date_trunc('day', to_timestamp(timestamp))"
 )
+# Wide numbers of a chain are digits.
+_NUMBER_OF_TEXT = re.compile(
+    r"argument types '(?:sum|avg|mean|median|[-+*/%]|//|\*\*)\([^']*VARCHAR"
+)
+_DIGITS_HINT = "of digits, such as a uint256's, ::BIGNUM makes a number: sum(value_string::BIGNUM)"
+_NUMBER_OF_BYTES = re.compile(
+    r"argument types '(?:sum|avg|[-+*/%]|//|\*\*)\([^']*BLOB"
+    r"|cast \(BLOB -> \w*(?:INT|BIGNUM|DECIMAL|INTEGER)"
+)
+_BYTES_TO_NUMBER_HINT = "bytes_to_uint(column) makes a number of up to 32 bytes; or bytes_to_int"
 _SHOWN_CHARS = 2_000
 # Of the functions that are Python (chain_functions.py) only what they say themselves.
 _OF_PYTHON = re.compile(r"Python exception occurred while executing the UDF: (?:[A-Za-z]+: )?")
@@ -71,6 +81,10 @@ def _cure(said: str) -> str | None:
         return _WIDE_HINT
     if _TIME_OF_NUMBER.search(said):
         return _SECONDS_HINT
+    if _NUMBER_OF_TEXT.search(said):
+        return _DIGITS_HINT
+    if _NUMBER_OF_BYTES.search(said):
+        return _BYTES_TO_NUMBER_HINT
     return cure(said)
 
 

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from pydantic import Field
 
-from trace_platform.wire.control import Reason
 from trace_platform.wire.fields import (
     ByteCount,
     DatasetUuid,
@@ -19,6 +18,7 @@ from trace_platform.wire.fields import (
     PartitionCount,
     Producer,
     RowCount,
+    Strict,
 )
 from trace_platform.wire.storage import (
     CollectRequest,
@@ -34,7 +34,7 @@ from trace_platform.wire.storage import (
     PurgeRequest,
     PurgeResponse,
 )
-from trace_platform.wire.task import Strict
+from trace_platform.wire.why import Reason
 
 __all__ = [
     "MAX_GAPS",

@@ -14,6 +14,8 @@ BlockNumber = Annotated[int, Field(ge=0, le=MAX_BLOCK)]
 
 
 class Strict(BaseModel):
+    # What checks a payload is built with the first one: a command line knows a hundred kinds, and
+    # has to do with two.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 

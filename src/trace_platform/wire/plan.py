@@ -214,7 +214,10 @@ class RemovalPlan(Strict):
     """What the removal of a DAG would do now."""
 
     dag_name: DagName
-    dag_version: UUID = Field(description="Id of the version that is active.")
+    dag_version: UUID = Field(
+        description="Id of the version that is active; of a DAG that was never built the one that "
+        "was deployed last."
+    )
     sources: list[str] = Field(
         description="Names of the sources that would finish what they have begun and end."
     )
@@ -246,7 +249,10 @@ class RemovalRequest(Strict):
 
 class RemovalResponse(Strict):
     dag_name: DagName
-    dag_version: UUID = Field(description="Id of the version that was active until now.")
+    dag_version: UUID = Field(
+        description="Id of the version that was active until now; of a DAG that was never built "
+        "the one that was deployed last."
+    )
     deploy_id: UUID = Field(description="Id of the removal among the deploys.")
     unpublished: list[str] = Field(description="Published names that stand for nothing any more.")
     tasks: int = Field(description="Number of tasks that had not ended and were canceled.")

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ from trace_platform.cli.deploy import progress_words
 from trace_platform.cli.follow import goes_on
 from trace_platform.cli.signals import stop_on_signals
 from trace_platform.domain.errors import BadInput, PortInUse
+from trace_platform.drivers.lite.certificates import ensure_certificates
 from trace_platform.operators.spark.session_record import SessionRecord, write_session_record
 from trace_platform.wire.plan import DeployProgress
 
@@ -320,3 +322,21 @@ def test_ctrl_c_exits_130_without_a_traceback(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         assert process.stderr.read() == b""
+
+
+def test_an_instance_that_starts_a_process_again_is_not_said_to_be_down(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    home = Home(tmp_path)
+    ports = dict.fromkeys(("dispatcher", "query"), port)
+    home.instance_file.write_text(json.dumps({"ports": ports}))
+    home.secret("user_token")
+    ensure_certificates(home.tls)
+    lock = HomeLock.take(home)
+    asked = (["tasks", "list"], ["query", "select 1"])
+    told = [trace(*each, TRACE_HOME=str(tmp_path)).stderr for each in asked]
+    lock.release()
+    for said in told:
+        assert "starts it again" in said
+        assert "is not running" not in said
+        assert "hint: try again in some seconds; `trace status`" in said

@@ -77,6 +77,15 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         f"CASE WHEN true THEN '{HEX}' ELSE address END = address",
         f"coalesce(address, '0x00') = '{HEX}'",
         f"list_contains([address], '{HEX}')",
+        f"address = ANY(['{HEX}'])",
+        f"address = ANY(['{CHECKSUM}', '0x00'])",
+        f"address = SOME(['{HEX}'])",
+        f"NOT address <> ALL(['{HEX}'])",
+        f"address IN ['{HEX}', '0X00']",
+        f"list_contains(list_value('{HEX}'), address)",
+        f"array_has(['{HEX}'], address)",
+        f"list_has_any([address], ['{HEX}'])",
+        f"list_position(['{HEX}'], address) = 1",
         f"address IS NOT DISTINCT FROM '{HEX}'",
         f"address = '{HEX}'::BLOB",
         f"address = unhex('{HEX}')",
@@ -189,12 +198,13 @@ def test_hex_beside_text_stays_text(desk: Desk) -> None:
         "[address] = [owner]",
         f"address IN (SELECT '{HEX}')",
         f"address IN (VALUES ('{HEX}'))",
-        f"address = ANY(['{HEX}'])",
+        f"address = ANY(['{HEX[2:]}'])",
+        f"address = ANY(['{HEX}', 'vitalik'])",
+        f"address IN ['{HEX}'] AND owner IN ['{HEX}']",
         f"address = ANY(SELECT '{HEX}')",
         f"(address, 1) = ('{HEX}', 1)",
         f"(address, 1) IN (('{HEX}', 1))",
         f"struct_pack(a := address) = struct_pack(a := '{HEX}')",
-        f"list_contains(list_value('{HEX}'), address)",
         f"address = lower('{HEX}')",
         "keccak256(owner) IS NULL",
         "to_0x(owner) IS NULL",
@@ -313,6 +323,12 @@ def test_a_value_that_was_shortened_on_screen_says_where_all_of_it_is(
         (f"SELECT 1 FROM logs WHERE address = {CHECKSUM}", "single quotes"),
         (f'SELECT 1 FROM logs WHERE address = "{CHECKSUM}"', "single quotes"),
         ("SELECT length(data) FROM logs", "octet_length(column)"),
+        ("SELECT sum(value) FROM logs", "value_string::BIGNUM"),
+        ("SELECT avg(value) FROM logs", "value_string::BIGNUM"),
+        ("SELECT value + 1 + 'x'::BIGNUM FROM logs WHERE value * 2 > 1", "value_string::BIGNUM"),
+        ("SELECT data::BIGNUM FROM logs", "bytes_to_uint(column)"),
+        ("SELECT data::UHUGEINT FROM logs", "bytes_to_uint(column)"),
+        ("SELECT sum(data) FROM logs", "bytes_to_uint(column)"),
         ("SELECT 1 FROM range(3) WHERE range > '2026-01-31'", "to_timestamp(timestamp)"),
         ("SELECT date_trunc('day', range) FROM range(3)", "to_timestamp(timestamp)"),
     ],
@@ -449,6 +465,11 @@ def test_sums_of_wide_integers_are_exact(desk: Desk) -> None:
         ("value::BIGNUM % 2", "mod_exact"),
         ("sum(1::UHUGEINT)", "sum_exact"),
         ("sum(1::UHUGEINT) OVER ()", "sum_exact"),
+        ("value::BIGNUM ** 2", "mul_exact(a, a)"),
+        ("2::BIGNUM ^ value::BIGNUM", "mul_exact(a, a)"),
+        ("pow(value::BIGNUM, 2)", "mul_exact(a, a)"),
+        ("power(5::BIGNUM, 3)", "mul_exact(a, a)"),
+        ("product(value::BIGNUM)", "list_reduce"),
     ],
 )
 def test_what_would_be_rounded_is_refused_by_name(desk: Desk, expression: str, cure: str) -> None:
@@ -503,6 +524,19 @@ def test_a_sum_of_what_is_no_whole_number_is_refused(desk: Desk, given: str) -> 
 def test_rounding_that_is_asked_for_is_allowed(desk: Desk) -> None:
     said = "value::BIGNUM::DOUBLE * 2::DOUBLE, value::BIGNUM * 1e-18, sum(1::BIGINT) OVER ()"
     assert len(desk.rows(f"SELECT {said} FROM logs")) == 3
+    # Of other integers everybody knows it; and this is how a unit is written.
+    known = "sum(1) ** 2, pow(10, 18), product(2), sum(value::BIGNUM) / 10 ** 18"
+    assert desk.rows(f"SELECT {known} FROM logs WHERE value = '1500000000000000000'") == [
+        [1.0, 1e18, 2.0, 1.5]
+    ]
+
+
+def test_the_product_that_a_refusal_names_is_exact(desk: Desk) -> None:
+    said = "list_reduce(list(x) FILTER (x IS NOT NULL), lambda a, b: mul_exact(a, b))"
+    assert said in str(desk.refusal("SELECT product(value::BIGNUM) FROM logs").hint)
+    assert desk.rows(f"SELECT {said} FROM (SELECT value::BIGNUM AS x FROM logs)") == [
+        [str(MAX * 1500000000000000000)]
+    ]
 
 
 @corpus(

@@ -9,7 +9,6 @@ from pydantic import RootModel
 
 from trace_platform.app.api_client.service_client import get, post, segment
 from trace_platform.app.instance.home import Home
-from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.wire.control import Why
 from trace_platform.wire.dataset import (
     DatasetDetail,
@@ -43,6 +42,9 @@ def _folder(home: Home, found: DatasetDetail) -> str | None:
     """Of the embedded store; in another one there is no path but the URI."""
     if found.table is not None:
         return None
+    # Here, because it brings all of Arrow, and most commands have nothing to do with files.
+    from trace_platform.drivers.lite.local_store import LocalStore
+
     filesystem, path = LocalStore(str(home.objects)).filesystem(found.location)
     return path if filesystem.type_name == "local" else None
 

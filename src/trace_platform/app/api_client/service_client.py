@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-import httpx
 from pydantic import BaseModel
 
 from trace_platform.app.instance.home import Home
-from trace_platform.client.place import NOT_RUNNING, Place, local_place
+from trace_platform.client.place import Place, local_place
 from trace_platform.domain.errors import Unavailable
 from trace_platform.wire.refusal import Server
+
+if TYPE_CHECKING:
+    import httpx
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -60,6 +62,9 @@ def _ask(
     answer_s: float = ANSWER_S,
 ) -> Answer:
     """Raise the error that the service named."""
+    # Here and below: a command that asks nothing, or the query service alone, needs none of it.
+    import httpx
+
     place, server = place_of(home, process), Server(f"the {process}")
     with _client(place, answer_s) as client:
         try:
@@ -70,10 +75,7 @@ def _ask(
                 json=body,
             )
         except httpx.ConnectError:
-            raise Unavailable(
-                f"nothing answers at {place.url}: the instance at {home.root} is not running",
-                hint=NOT_RUNNING,
-            ) from None
+            raise place.silent() from None
         except httpx.RequestError as error:
             raise Unavailable(
                 f"the {process} broke off: {str(error) or type(error).__name__}",
@@ -85,6 +87,8 @@ def _ask(
 
 
 def _client(place: Place, answer_s: float) -> httpx.Client:
+    import httpx
+
     return httpx.Client(
         base_url=place.url,
         headers={"Authorization": f"Bearer {place.token}"},

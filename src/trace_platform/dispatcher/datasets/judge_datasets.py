@@ -26,6 +26,7 @@ from trace_platform.dispatcher.health.wait_reasons import hold_reasons
 from trace_platform.dispatcher.pressure.list_queues import holds_by_job
 from trace_platform.dispatcher.sources.list_sources import state_of, stuck_words
 from trace_platform.domain.errors import CheckFailed
+from trace_platform.domain.event_scope import event_scope
 from trace_platform.domain.figures import count, duration
 from trace_platform.drivers.postgres.queries import Tx
 from trace_platform.state import checks, overview, registry, sources, staleness
@@ -161,8 +162,8 @@ def _failures(
 def _ended_badly(name: str, task: EndedTask, others: str, messages: bool) -> Reason:
     given = task.input or {}
     # The key of a partition can be the id that a webhook's sender gave.
-    scope = (given.get("partition_key") or given.get("cursor")) if messages else None
-    of = f" ({scope})" if scope is not None else ""
+    scope = event_scope(given.get("partition_key"), given.get("cursor")) if messages else ""
+    of = f" ({scope})" if scope else ""
     did = "failed for good" if task.status == "Failed" else "was canceled"
     said = _error(task, messages)
     if task.error_code == CheckFailed.code:

@@ -28,6 +28,7 @@ def _refusal(task: StoredTask) -> Conflict:
     if task.next_retry_at is not None:
         return Conflict(f"{cannot}: it is {task.status}, and runs again by itself")
     return Conflict(
-        f"{cannot}: its generation is superseded, and it would commit nothing",
-        hint="`trace deploy` of its DAG makes what is missing",
+        f"{cannot}: its version of the DAG was replaced, removed, or never built to the end, and it"
+        " would commit nothing",
+        hint="`trace deploy` of the DAG's file makes what is missing, and goes on where it stopped",
     )

@@ -47,8 +47,13 @@ async def refuse_inactive_dag(tx: Tx, org_id: UUID, dag_name: str) -> None:
             f"no version of DAG '{dag_name}' is active yet: its first one is being built",
             hint=f"trace deploys {dag_name} shows how far it is",
         )
-    became = "was removed" if newest.kind == "removal" else "was never built"
+    if newest.kind == "removal":
+        raise NotFound(
+            f"DAG '{dag_name}' was removed: no version of it is active",
+            hint=f"deploy its file; trace dag versions {dag_name} has what was deployed",
+        )
     raise NotFound(
-        f"DAG '{dag_name}' {became}: no version of it is active",
-        hint=f"deploy its file; trace dag versions {dag_name} has what was deployed",
+        f"DAG '{dag_name}' was never built: no version of it is active",
+        hint=f"trace deploys {dag_name} says why; deploy its file again to go on where it stopped,"
+        f" or take it away with trace dag remove {dag_name}",
     )

@@ -62,10 +62,8 @@ async def remove_dag(
 
 
 async def _plan(tx: Tx, org_id: UUID, dag_name: str) -> RemovalPlan:
-    active = await dags.active_version(tx, org_id, dag_name)
+    active = await _version(tx, org_id, dag_name)
     underway = await deploys.building_of(tx, org_id, dag_name)
-    if active is None:
-        await refuse_unknown_dag(tx, org_id, dag_name)
     jobs = await dags.version_jobs(tx, active)
     ids = [job.generation_id for job in jobs.values()]
     amounts = [Amount(**size.amount) for size in await plans.sizes(tx, active)]
@@ -87,6 +85,18 @@ async def _plan(tx: Tx, org_id: UUID, dag_name: str) -> RemovalPlan:
         ],
         building=underway.to_version if underway else None,
     )
+
+
+async def _version(tx: Tx, org_id: UUID, dag_name: str) -> UUID:
+    """The active one. Of a DAG whose first build came to nothing the one that was tried last: its
+    name and its data are there all the same."""
+    active = await dags.active_version(tx, org_id, dag_name)
+    if active is not None:
+        return active
+    newest = await deploys.newest(tx, org_id, dag_name)
+    if newest is None or newest.kind == "removal" or newest.status == "Building":
+        await refuse_unknown_dag(tx, org_id, dag_name)
+    return newest.target
 
 
 def _refuse(plan: RemovalPlan, request: RemovalRequest) -> None:

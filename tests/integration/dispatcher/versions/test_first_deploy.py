@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.pipeline import Job, Pipeline, edited
+from trace_platform.dispatcher.versions.list_dags import list_dags
+from trace_platform.dispatcher.versions.remove_dag import remove_dag
 from trace_platform.dispatcher.versions.roll_back import plan_rollback, roll_back
 from trace_platform.domain.errors import DatasetInUse, NotFound
-from trace_platform.wire.plan import RollbackRequest
+from trace_platform.wire.plan import RemovalRequest, RollbackRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -75,6 +77,20 @@ async def test_a_first_version_that_fails_is_not_published(pipe: Pipeline, tmp_p
     with pytest.raises(NotFound) as caught:
         await pipe.trigger((0, 9), dag="q")
     assert "was never built" in str(caught.value)
+    assert "trace deploys q" in str(caught.value.hint)
+
+    # Its name is given back, and what others do is as it was.
+    state, org_id = pipe.plane.dispatcher.state, pipe.plane.dispatcher.org_id
+    await remove_dag(state, org_id, "q", RemovalRequest())
+    listed = (await list_dags(state, org_id)).dags
+    assert {each.dag_name: each.state for each in listed} == {"p": "Active", "q": "Removed"}
+    with pytest.raises(NotFound) as caught:
+        await remove_dag(state, org_id, "q", RemovalRequest())
+    assert "was removed" in str(caught.value)
+    trap.unlink()
+    await pipe.deploy(edited(READER, "y", fields=fails), "q")
+    await pipe.settle()
+    assert set((await pipe.read())["q_y"]) == {(0, 9), (10, 19)}, "deployed again, it goes on"
 
 
 async def test_a_rollback_says_which_names_would_go(pipe: Pipeline) -> None:
