@@ -1,10 +1,10 @@
-"""The process that reads SQL, kept from one DAG to the next: to start it takes longer than most
-tests of a DAG, and it has no more between two DAGs than between two statements."""
+"""The process that reads SQL, kept from one DAG to the next: to start it takes longer than most tests
+of a DAG, and it has no more between two DAGs than between two statements."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -15,10 +15,12 @@ from trace_platform.sql.checks import Answer, Question
 
 
 class _Kept:
+    """Its process ends with the thread that started it: that is no thread of a test, which ends
+    before the next one begins."""
+
     def __init__(self) -> None:
         self._checker = Checker()
-        # Dispatchers of a test ask from several threads.
-        self._asking = threading.Lock()
+        self._thread = ThreadPoolExecutor(1)
 
     def __enter__(self) -> _Kept:
         return self
@@ -27,13 +29,11 @@ class _Kept:
         pass
 
     def answer(self, question: Question) -> Answer:
-        with self._asking:
-            return self._checker.answer(question)
+        return self._thread.submit(self._checker.answer, question).result()
 
     def end(self) -> None:
         """The next question starts another one."""
-        with self._asking:
-            self._checker.__exit__(None, None, None)
+        self._thread.submit(self._checker.__exit__, None, None, None).result()
 
 
 KEPT = _Kept()
