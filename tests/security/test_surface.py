@@ -25,7 +25,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     home = tmp_path_factory.mktemp("surface") / "home"
     home.mkdir()
-    # As many processes as a user has, and a JVM that starts quickly.
+    # As many processes of queries as a user has, and a JVM that starts quickly.
     (home / "config.toml").write_text("[query]\n")
     with trace(home, "up") as started:
         wait_for("the instance", lambda: "is ready in" in started.text())
