@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -27,8 +28,13 @@ _BINARIES = "node_modules/@foundry-rs/anvil-*/bin/anvil"
 
 def anvil_binary() -> Path:
     """Installed once. Where that fails: skipped on a laptop, failed in CI."""
+    tools = ROOT / ".tools"
+    tools.mkdir(exist_ok=True)
     try:
-        return _find(ROOT / ".tools" / "anvil") or _install(ROOT / ".tools" / "anvil")
+        # One worker of a run installs it, and the others wait for that.
+        with (tools / "anvil.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return _find(tools / "anvil") or _install(tools / "anvil")
     except OSError as error:
         reason = f"cannot install {PACKAGE}: {error}"
         if os.environ.get("CI") == "true":
@@ -41,7 +47,6 @@ def _find(place: Path) -> Path | None:
 
 
 def _install(place: Path) -> Path:
-    place.parent.mkdir(exist_ok=True)
     # Installed beside and renamed: a run that is killed leaves no half of it behind.
     fresh = Path(tempfile.mkdtemp(prefix="anvil-", dir=place.parent))
     # The binary is in the package; its install script would look for a node on PATH.
