@@ -1,5 +1,5 @@
-"""The process that reads SQL, kept from one DAG to the next: to start it takes longer than most tests
-of a DAG, and it has no more between two DAGs than between two statements."""
+"""The process that reads SQL, kept from one DAG to the next: to start it takes longer than most
+tests of a DAG, and it has no more between two DAGs than between two statements."""
 
 from __future__ import annotations
 
