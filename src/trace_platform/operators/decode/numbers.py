@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 # So many rows of 32 bytes each.
 Words: TypeAlias = "npt.NDArray[np.uint8]"
@@ -54,13 +55,14 @@ def uint64s(words: Words) -> pa.Array:
 
 def wide(words: Words, *, signed: bool) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Binary of 32 bytes, decimal text, and the nearest double."""
-    values = limbs(words)
-    negative = (words[:, 0] >= 0x80) if signed else np.zeros(len(words), np.bool_)
+    values, top = limbs(words), words[:, 0] >= 0x80
+    texts = decimal_texts(values, beyond=top if not signed else np.zeros_like(top))
+    negative = top if signed else np.zeros_like(top)
     if negative.any():
         values[negative] = _negated(values[negative])
     doubles = nearest_doubles(values)
     doubles[negative] *= -1
-    return fixed_binary(words), decimal_texts(values, negative), pa.array(doubles)
+    return fixed_binary(words), texts, pa.array(doubles)
 
 
 def fixed_binary(values: npt.NDArray[np.uint8]) -> pa.Array:
@@ -71,24 +73,16 @@ def fixed_binary(values: npt.NDArray[np.uint8]) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), n, [None, pa.py_buffer(offsets), data])
 
 
-def decimal_texts(values: Limbs, negative: Flags) -> pa.Array:
-    """Decimal digits of magnitudes, with a minus where it says so.
-
-    Numbers of more than 128 bits are few, and twice as wide: each kind is written by itself.
-    """
-    large = (values[:, 0] | values[:, 1]) != 0
-    if not large.any():
-        return _texts(_divided(values[:, 2:]), negative)
-    if large.all():
-        return _texts(_divided(values), negative)
-    parts = [
-        _texts(_divided(values[large]), negative[large]),
-        _texts(_divided(values[~large][:, 2:]), negative[~large]),
-    ]
-    place = np.empty(len(values), np.int64)
-    place[large] = np.arange(len(parts[0]))
-    place[~large] = len(parts[0]) + np.arange(len(parts[1]))
-    return pa.concat_arrays(parts).take(pa.array(place))
+def decimal_texts(values: Limbs, *, beyond: Flags) -> pa.Array:
+    """Decimal digits. Arrow writes numbers of 256 bits that have a sign, in two's complement;
+    `beyond` are those of 2^255 and more, which it would take for negative ones."""
+    little = np.ascontiguousarray(values[:, ::-1])
+    buffers = [None, pa.py_buffer(little)]
+    signed = pa.Array.from_buffers(pa.decimal256(76, 0), len(values), buffers)
+    texts = signed.cast(pa.string())
+    if not beyond.any():
+        return texts
+    return pc.replace_with_mask(texts, pa.array(beyond), _texts(_divided(values[beyond])))
 
 
 def nearest_doubles(values: Limbs) -> npt.NDArray[np.float64]:
@@ -131,20 +125,14 @@ def _bit_lengths(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return (exponents + np.where(high != 0, 32, 0)).astype(_U64)
 
 
-def _texts(groups: npt.NDArray[np.uint64], negative: Flags) -> pa.Array:
+def _texts(groups: npt.NDArray[np.uint64]) -> pa.Array:
     """Of groups of digits, without the zeros before a number."""
-    text = np.empty((len(groups), 1 + groups.shape[1] * _BASE_DIGITS), np.uint8)
-    text[:, 0] = ord("-")
+    text = np.empty((len(groups), groups.shape[1] * _BASE_DIGITS), np.uint8)
     high, low = np.divmod(groups, _U64(10_000))
-    body = text[:, 1:].reshape(len(groups), groups.shape[1], _BASE_DIGITS)
+    body = text.reshape(len(groups), groups.shape[1], _BASE_DIGITS)
     body[:, :, :4] = _DIGITS[high]
     body[:, :, 4:] = _DIGITS[low]
-    shown = text != ord("0")
-    shown[:, 0] = False
-    # The last digit stays: zero is a number too.
-    shown[:, -1] = True
-    np.logical_or.accumulate(shown, axis=1, out=shown)
-    shown[:, 0] = negative
+    shown = np.logical_or.accumulate(text != ord("0"), axis=1)
     offsets = np.zeros(len(groups) + 1, np.int32)
     np.cumsum(shown.sum(axis=1), out=offsets[1:], dtype=np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text[shown])]
@@ -171,6 +159,4 @@ def _divided(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
             np.floor_divide(dividend, base, out=half)
             rest = dividend - half * base
         groups.append(rest)
-    if not groups:
-        groups = [np.zeros(len(values), _U64)]
     return np.stack(groups[::-1], axis=1)
