@@ -116,6 +116,21 @@ def test_many_files_become_sorted_parts_with_every_row_once(
     assert result.outputs[1].row_count == 0
 
 
+def test_sorted_files_are_read_as_spark_reads_them_and_others_are_left_to_it(
+    tasks: FrameTasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trace_platform.operators.decode.decode_task._PART_BYTES", 1_000)
+    table = logs(*(log(TRANSFER, ALICE, BOB, n) for n in range(200)), per_block=4)
+    backwards = table.take(list(reversed(range(200))))
+    in_order = tasks.file("logs_0_49", table, row_group_size=30)
+    for uri in (in_order, tasks.file("backwards_0_49", backwards)):
+        found = run(tasks, LogDecode, [given(0, 3, 45, [uri])], abis=["erc20.Transfer"])
+        sent = rows(tasks, found)[0]
+        assert [int(row["value_string"]) for row in sent] == list(range(12, 184))
+        parts = len(tasks.manifest(found.outputs[0]).files)
+        assert (parts > 1) == (uri == in_order), "of several row groups"
+
+
 def test_hot_and_cold_rows_are_decoded_alike(tasks: FrameTasks, data: SharedData) -> None:
     tasks.data = DataDatabase(data.writer, dag="decode")
     table = HotTable(uuid4(), uuid4(), LOGS, ("block_number", "transaction_index", "log_index"))

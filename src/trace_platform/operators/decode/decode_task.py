@@ -1,5 +1,6 @@
-"""One pass over a task's logs or calls: Spark reads and sorts them, and where they are they are
-decoded and written, all outputs at once. Only facts about files and counts come back.
+"""One pass over a task's logs or calls: Spark reads and sorts them, or executors read what is
+sorted already, and where they are they are decoded and written, all outputs at once. Only facts
+about files and counts come back.
 
 Through `frames.write` each output would read and decode everything once more.
 """
@@ -23,9 +24,12 @@ from trace_platform.domain.merge_ranges import gaps
 from trace_platform.drivers.object_store import ObjectStore
 from trace_platform.operators import frames, scope
 from trace_platform.operators.contract import Result, TaskContext
+from trace_platform.operators.decode import sorted_files
 from trace_platform.operators.decode.config import AddressColumn, DecodeConfig
 from trace_platform.operators.decode.decoded import BatchDecoder, Counts, Decoded
+from trace_platform.operators.decode.sorted_files import RowGroup, SortedFiles, Unsorted, Wanted
 from trace_platform.operators.io import parquet_output
+from trace_platform.operators.io.file_failures import named_files
 from trace_platform.operators.io.parquet_file import ParquetFile, WrittenFile
 from trace_platform.operators.staging import seal_output
 from trace_platform.wire.task import OutputCommit, TaskInput
@@ -36,7 +40,6 @@ if TYPE_CHECKING:
 # A partition of what is read, as long as there are cores without one. Sorting and writing more at
 # once takes memory, and files of fewer rows take their readers time.
 _PART_BYTES = 32 * 2**20
-_ORDER = ("block_number", "transaction_index", "log_index")
 _MOST_BATCH_ROWS = 65_536
 _ADDRESS_BYTES = 20
 # Added to a file's number: a retried Spark task never writes over the file of a first try that may
@@ -65,18 +68,28 @@ class _Told:
     counts: Counts
 
 
-def run(task: TaskContext, decoder: BatchDecoder, outputs: Sequence[str], narrow: Narrow) -> Result:
+def run(
+    task: TaskContext,
+    decoder: BatchDecoder,
+    outputs: Sequence[str],
+    narrow: Narrow,
+    wanted: Wanted | None = None,
+) -> Result:
     """The decoded outputs of the task's range. Ranges with a gap between them become a task each:
-    no partition stands for blocks that nobody asked for."""
+    no partition stands for blocks that nobody asked for. `wanted` is what `narrow` chooses, where
+    files that are sorted can be read without Spark's rows."""
     _check_outputs(task, outputs)
     ranges = scope.merged_ranges(task)
     if len(ranges) > 1:
         return Result(split=ranges)
     _refuse_absent(scope.inputs(task, 0))
-    with frames.opened(task) as data:
-        rows = _at_addresses(task, data, narrow(data.read(0)), ranges[0].end)
-        task.check()
-        told = _decoded(task, data, decoder, rows, ranges[0])
+    work = _Work(decoder, _targets(task, decoder, ranges[0]), task.store)
+    told = _of_sorted_files(task, work, wanted, ranges[0]) if wanted is not None else None
+    if told is None:
+        with frames.opened(task) as data:
+            rows = _at_addresses(task, data, narrow(data.read(0)), ranges[0].end)
+            task.check()
+            told = _of_frame(task, data, work, rows, ranges[0])
     task.check()
     _log(task, told)
     return Result(outputs=_sealed(task, decoder.schemas, told, ranges[0]))
@@ -192,23 +205,37 @@ def _refuse_partial(index: int, given: Sequence[TaskInput], last: int) -> None:
             )
 
 
-def _decoded(
-    task: TaskContext,
-    data: frames.Frames,
-    decoder: BatchDecoder,
-    rows: DataFrame,
-    blocks: BlockRange,
-) -> _Told:
-    targets = [
-        _Target(output.prefix, f"{output.name}_{blocks.start}_{blocks.end}", schema)
-        for output, schema in zip(
-            sorted(task.outputs, key=lambda o: o.output_index), decoder.schemas, strict=True
-        )
+def _targets(task: TaskContext, decoder: BatchDecoder, blocks: BlockRange) -> list[_Target]:
+    outputs = sorted(task.outputs, key=lambda each: each.output_index)
+    return [
+        _Target(output.prefix, _stem(output.name, blocks), schema)
+        for output, schema in zip(outputs, decoder.schemas, strict=True)
     ]
+
+
+def _of_sorted_files(
+    task: TaskContext, work: _Work, wanted: Wanted, blocks: BlockRange
+) -> _Told | None:
+    """None: Spark has to read and sort."""
+    groups = sorted_files.row_groups(scope.inputs(task, 0), task.store, wanted, blocks)
+    if groups is None:
+        return None
+    context = task.spark().sparkContext
+    about = sum(group.bytes for group in groups)
+    parts = sorted_files.in_parts(groups, _part_count(about, int(context.defaultParallelism)))
+    reads = _ReadsAndWorks(SortedFiles(task.store, wanted, blocks), work)
+    with named_files(task, list(dict.fromkeys(group.uri for group in groups))):
+        rows = context.parallelize(parts, max(1, len(parts)))
+        told = rows.map(reads).collect() if parts else []
+    return None if None in told else _joined([_read(text) for text in told])
+
+
+def _of_frame(
+    task: TaskContext, data: frames.Frames, work: _Work, rows: DataFrame, blocks: BlockRange
+) -> _Told:
     with data.actions():
-        order = [name for name in _ORDER if name in rows.columns]
+        order = [name for name in sorted_files.ORDER if name in rows.columns]
         arranged = parquet_output.arranged(rows, blocks, order, _parts(task, rows, data.read_bytes))
-        work = _Work(decoder, targets, task.store)
         told = arranged.mapInArrow(work, "told string").collect()
     return _joined([_read(row["told"]) for row in told])
 
@@ -218,9 +245,26 @@ def _parts(task: TaskContext, rows: DataFrame, read_bytes: int) -> int | None:
     about = parquet_output.about_bytes(rows, read_bytes)
     if about is None:
         return None
-    cores = int(task.spark().sparkContext.defaultParallelism)
+    return _part_count(about, int(task.spark().sparkContext.defaultParallelism))
+
+
+def _part_count(about: int, cores: int) -> int:
     by_size = parquet_output.files_for(about, parquet_output.FILE_MB)
     return max(by_size, min(cores, math.ceil(about / _PART_BYTES)), 1)
+
+
+class _ReadsAndWorks:
+    """On an executor: neighbouring row groups to files, as a line of facts; None where their rows
+    are not sorted."""
+
+    def __init__(self, files: SortedFiles, work: _Work) -> None:
+        self._files, self._work = files, work
+
+    def __call__(self, groups: Sequence[RowGroup]) -> str | None:
+        try:
+            return self._work.told(self._files.batches(groups))
+        except Unsorted:
+            return None
 
 
 class _Work:
@@ -232,13 +276,15 @@ class _Work:
         self._decoder, self._targets, self._store = decoder, targets, store
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"told": [self.told(batches)]})
+
+    def told(self, batches: Iterator[pa.RecordBatch]) -> str:
         from pyspark import TaskContext as SparkTask
 
         spark_task = SparkTask.get()
         part = 0 if spark_task is None else spark_task.partitionId()
         retry = 0 if spark_task is None else spark_task.attemptNumber()
-        told = self.decode(batches, part, retry)
-        yield pa.record_batch({"told": [_said(told)]})
+        return _said(self.decode(batches, part, retry))
 
     def decode(self, batches: Iterator[pa.RecordBatch], part: int, retry: int) -> _Told:
         counts: Counts = Counter()

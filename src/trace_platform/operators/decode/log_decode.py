@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+import pyarrow as pa
+
 from trace_platform.operators.accepts import RANGE, RANGES, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
 from trace_platform.operators.decode import decode_task
-from trace_platform.operators.decode.config import EventsConfig
+from trace_platform.operators.decode.config import AddressColumn, EventsConfig
 from trace_platform.operators.decode.logs import KEPT, MAY_LACK, RAW, EventsByPlace, LogDecoder
+from trace_platform.operators.decode.sorted_files import Wanted
 from trace_platform.operators.staging import manifest_columns
 from trace_platform.wire.abi import TaskAbi
 from trace_platform.wire.manifest import ManifestColumn
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 # As Spark calls the types of the columns that logs have.
 _KINDS = {"int64": "long", "binary": "binary"}
+_COLUMNS = pa.schema([field.with_nullable(True) for field in (*KEPT, *RAW)])
 
 
 class Config(EventsConfig):
@@ -62,7 +66,19 @@ class LogDecode:
             # All logs of chosen contracts are looked at; of all contracts, those of the events.
             return rows if config.addresses else rows.filter(_may_be(rows, decoder))
 
-        return decode_task.run(task, decoder, decoder.outputs, narrow)
+        return decode_task.run(task, decoder, decoder.outputs, narrow, _wanted(config, decoder))
+
+
+def _wanted(config: Config, decoder: LogDecoder) -> Wanted | None:
+    """None: the contracts are in a dataset."""
+    if isinstance(config.addresses, AddressColumn):
+        return None
+    listed = config.addresses
+    addresses = None if listed is None else [bytes.fromhex(each[2:]) for each in listed]
+    anonymous = any(stored.has_anonymous for stored in decoder.by_place)
+    topics = [*decoder.topics, *(t for stored in decoder.by_place for t in stored.topics)]
+    everything = addresses is not None or anonymous
+    return Wanted(_COLUMNS, MAY_LACK, addresses, None if everything else topics)
 
 
 def _may_be(logs: DataFrame, decoder: LogDecoder) -> Column:

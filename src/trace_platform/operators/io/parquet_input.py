@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -161,18 +162,24 @@ def read_location(uri: str, store: ObjectStore) -> str:
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", spark_location(uri, store))
 
 
-def _footer(uri: str, store: ObjectStore, origin: str) -> Footer:
-    filesystem, path = store.filesystem(uri)
+@contextmanager
+def named_failures(uri: str, origin: str) -> Iterator[None]:
+    """Around a look into a file. Raise MissingFile, CorruptFile."""
     try:
-        with pq.ParquetFile(path, filesystem=filesystem) as file:
-            size = filesystem.get_file_info(path).size
-            meta = file.metadata
-            return Footer(uri, columns_of(file), size, _blocks(meta), _plain(meta))
+        yield
     except FileNotFoundError:
         raise MissingFile(f"{origin}: {uri} is not there", hint=_VERIFY) from None
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         said = f"{origin}: {uri} cannot be read: {_first_line(error)}"
         raise CorruptFile(said, hint=_VERIFY) from None
+
+
+def _footer(uri: str, store: ObjectStore, origin: str) -> Footer:
+    filesystem, path = store.filesystem(uri)
+    with named_failures(uri, origin), pq.ParquetFile(path, filesystem=filesystem) as file:
+        size = filesystem.get_file_info(path).size
+        meta = file.metadata
+        return Footer(uri, columns_of(file), size, _blocks(meta), _plain(meta))
 
 
 def _plain(metadata: pq.FileMetaData) -> frozenset[str]:
