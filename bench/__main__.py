@@ -1,4 +1,4 @@
-"""`python -m bench [--only NAME] [--runs N] [--list]`."""
+"""`python -m bench [--only NAME] [--runs N] [--size N] [--list]`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bench.harness import (
 # Modules that register measurements, in the order in which they run.
 ENTRIES = (
     *("ingest", "engine", "engine_load", "versions", "spark_tasks", "reorg_peers", "follow"),
-    *("query", "decode", "fold", "proofs", "gateway", "console"),
+    *("query", "decode", "decode_pipeline", "fold", "proofs", "gateway", "console"),
 )
 LATEST = Path(__file__).parent / "out" / "latest.json"
 
@@ -38,16 +38,19 @@ def main() -> int:
         return 0
     signal.signal(signal.SIGTERM, _interrupt)
     chosen = [MEASUREMENTS[name] for name in asked.only or MEASUREMENTS]
-    return _run(chosen, asked.runs, read_records(LATEST) if asked.only else [])
+    before = read_records(LATEST) if asked.only else []
+    return _run(chosen, asked.runs, asked.size, before)
 
 
-def _run(chosen: list[Measurement], runs: int, before: list[dict[str, object]]) -> int:
+def _run(
+    chosen: list[Measurement], runs: int, size: int | None, before: list[dict[str, object]]
+) -> int:
     results: list[Result] = []
     failed = False
     for n, one in enumerate(chosen, 1):
         print(f"[{n}/{len(chosen)}] {one.name}: {one.about}", file=sys.stderr, flush=True)
         try:
-            results += _measure(one, runs)
+            results += _measure(one, runs, size)
         except Exception as error:
             failed = True
             print(f"{one.name}: FAILED: {_one_line(error)}", flush=True)
@@ -56,9 +59,9 @@ def _run(chosen: list[Measurement], runs: int, before: list[dict[str, object]]) 
     return 1 if failed else 0
 
 
-def _measure(one: Measurement, runs: int) -> list[Result]:
+def _measure(one: Measurement, runs: int, size: int | None) -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as directory:
-        results = list(one.measure(Bench(runs, Path(directory))))
+        results = list(one.measure(Bench(runs, Path(directory), size)))
     for result in results:
         print(result.line(), flush=True)
     return results
@@ -73,6 +76,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Trace.")
     parser.add_argument("--only", action="append", choices=list(MEASUREMENTS), metavar="NAME")
     parser.add_argument("--runs", type=_count, default=5, metavar="N", help="counted runs (5)")
+    parser.add_argument(
+        "--size", type=_count, metavar="N", help="of measurements that have a size: another one"
+    )
     parser.add_argument("--list", action="store_true", help="name the measurements")
     return parser.parse_args()
 

@@ -20,7 +20,8 @@ from trace_platform.domain.evm_encoding import keccak256
 from trace_platform.operators.evm.schema import LOGS
 
 TRANSFERS, FILES = 2_000_000, 4
-LOGS_PER_BLOCK = 150
+# A file ends with a block, as those of cryo_ingest do.
+LOGS_PER_BLOCK = 125
 # It decodes one log after the other: of more of them its rate would be the same.
 ETH_ABI_TRANSFERS = 20_000
 ETH_ABI = Peer("eth-abi", ("eth-abi==6.0.0", "pyarrow"), "eth_abi")
@@ -31,7 +32,7 @@ _TOPIC = keccak256(b"Transfer(address,address,uint256)")
 @measurement("log_decode", f"{TRANSFERS:,} cold ERC-20 transfers decoded and sealed, and eth_abi")
 def log_decode(bench: Bench) -> Iterator[Result]:
     folder = bench.workspace / "logs"
-    blocks = _write_logs(folder)
+    blocks = write_logs(folder, TRANSFERS, FILES)
     taken, why = _runs(bench, folder, blocks)
     ours = [TRANSFERS / run["wall_s"] for run in taken["log_decode"]]
     theirs = [ETH_ABI_TRANSFERS / run["wall_s"] for run in taken.get("eth_abi_decode", [])]
@@ -74,18 +75,18 @@ def _runs(bench: Bench, folder: Path, blocks: int) -> tuple[dict[str, list[dict[
         return interleaved(samplers, bench.runs), why
 
 
-def _write_logs(folder: Path) -> int:
+def write_logs(folder: Path, transfers: int, files: int) -> int:
     """As cryo_ingest writes them. How many blocks."""
     folder.mkdir()
     random = np.random.default_rng(5)
     words = [bytes(12) + random.bytes(20) for _ in range(10_000)]
-    per_file = TRANSFERS // FILES
-    for n in range(FILES):
+    per_file = transfers // files
+    for n in range(files):
         rows = np.arange(n * per_file, (n + 1) * per_file)
         name = f"logs_{rows[0] // LOGS_PER_BLOCK}_{rows[-1] // LOGS_PER_BLOCK}.parquet"
         table = _logs(random, pa.array(words), rows)
         pq.write_table(table, folder / name, compression="zstd", compression_level=1)
-    return -(-TRANSFERS // LOGS_PER_BLOCK)
+    return -(-transfers // LOGS_PER_BLOCK)
 
 
 def _logs(random: np.random.Generator, words: pa.Array, rows: np.ndarray) -> pa.Table:

@@ -87,6 +87,8 @@ class Bench:
 
     runs: int  # that count, after one that does not
     workspace: Path  # its own, removed afterwards
+    # Of what a measurement with a size of its own is about, in place of that.
+    size: int | None = None
 
 
 Measure: TypeAlias = Callable[[Bench], Iterable[Result]]

@@ -49,8 +49,19 @@ jobs:
 
 
 @contextmanager
-def prepared(directory: str) -> Iterator[Work]:
+def instance_of(directory: str) -> Iterator[Home]:
+    """A whole one, with the operators of measurements."""
     home = Home.at(Path(directory))
+    settings = load_settings(home)
+    instance = open_instance(home, settings)
+    extra = [_process(home, settings, instance, name) for name in ("dispatcher", "worker")]
+    stages = lite_stages(home, settings, instance, names=(), extra=extra)
+    with Supervisor(home, stages, None):
+        yield home
+
+
+@contextmanager
+def prepared(directory: str) -> Iterator[Work]:
     # A range is transformed once per DAG, so every run has a DAG of its own.
     names = (f"bench_{n}" for n in count())
 
@@ -58,11 +69,7 @@ def prepared(directory: str) -> Iterator[Work]:
         walls = [_one(home, next(names), request) for _ in range(request["repeat"])]
         return {"wall_s": sum(walls) / len(walls)}
 
-    settings = load_settings(home)
-    instance = open_instance(home, settings)
-    extra = [_process(home, settings, instance, name) for name in ("dispatcher", "worker")]
-    stages = lite_stages(home, settings, instance, names=(), extra=extra)
-    with Supervisor(home, stages, None):
+    with instance_of(directory) as home:
         yield work
 
 

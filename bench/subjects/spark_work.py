@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from trace_platform.app import processes
 from trace_platform.app.instance.home import Home
+from trace_platform.domain.file_ranges import named_range, touches
 from trace_platform.operators import frames, registry, scope
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext
 from trace_platform.operators.io.parquet_file import WrittenFile
@@ -50,7 +51,8 @@ class LinkConfig(OperatorConfig):
 
 
 class Link:
-    """Stages files that are there already: what is made of them is what is measured."""
+    """Stages the files of its blocks that are there already: what is made of them is what is
+    measured."""
 
     name: ClassVar[str] = "bench_link"
     Config: ClassVar[type[OperatorConfig]] = LinkConfig
@@ -58,7 +60,10 @@ class Link:
 
     def run(self, task: TaskContext) -> Result:
         output, files = scope.output(task, 0), []
+        blocks = scope.block_range(task)
         for source in sorted(Path(task.config.folder).glob("*.parquet")):
+            if (named := named_range(source.name)) is not None and not touches(named, [blocks]):
+                continue
             target = Path(task.store.filesystem(output.prefix + source.name)[1])
             target.parent.mkdir(parents=True, exist_ok=True)
             os.link(source, target)
@@ -67,7 +72,6 @@ class Link:
             size = source.stat().st_size
             files.append(WrittenFile(source.name, footer.num_rows, size, "0" * 64))
         schema: Any = footer.schema.to_arrow_schema().remove_metadata()
-        blocks = scope.block_range(task)
         return Result(outputs=[seal_output(task.store, output, blocks, files, schema)])
 
 
