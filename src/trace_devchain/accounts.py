@@ -40,7 +40,7 @@ class Account:
 class Accounts:
     """The population of one chain. `by_rank` maps a 16-bit draw to an account, Zipf-like."""
 
-    def __init__(self, key: bytes, *, pools: bool = False) -> None:
+    def __init__(self, key: bytes, *, pools: bool = False, items: bool = False) -> None:
         people = [Account(_address(key, b"person", n)) for n in range(POPULATION)]
         self.by_rank = [people[rank] for rank in zipf_slots(POPULATION)]
         self.tokens = [Account(_address(key, b"token", n)) for n in range(6)]
@@ -54,6 +54,8 @@ class Accounts:
         self.proposers = [Account(_address(key, b"proposer", n)) for n in range(16)]
         # Of each token and the next one; none where swaps are transfers and nothing else.
         self.pools = [Account(_address(key, b"pool", n)) for n in range(6)] if pools else []
+        # A contract of ERC-1155; none where NFTs are those of ERC-721 and no others.
+        self.items = Account(_address(key, b"items", 0)) if items else None
         self.nobody = Account(bytes(20))
 
 

@@ -26,6 +26,8 @@ _SWAP_TOPIC = keccak256(b"Swap(address,uint256,uint256,uint256,uint256,address)"
 TRANSFER = "0x" + _TRANSFER_TOPIC.hex()
 APPROVAL = "0x" + _APPROVAL_TOPIC.hex()
 SWAP = "0x" + _SWAP_TOPIC.hex()
+_SINGLE_TOPIC = keccak256(b"TransferSingle(address,address,address,uint256,uint256)")
+_BATCH_TOPIC = keccak256(b"TransferBatch(address,address,address,uint256[],uint256[])")
 _TRANSFER_BITS = bloom_bits(_TRANSFER_TOPIC)
 _APPROVAL_BITS = bloom_bits(_APPROVAL_TOPIC)
 _SWAP_BITS = bloom_bits(_SWAP_TOPIC)
@@ -132,14 +134,18 @@ def ether(who: Accounts, sender: Account, d: Draw) -> Call:
 
 
 def nft(who: Accounts, sender: Account, d: Draw) -> Call:
-    """An ERC-721 Transfer: the same topic0 as ERC-20's, but four topics and no data."""
+    """An ERC-721 Transfer: the same topic0 as ERC-20's, but four topics and no data; of a chain
+    with ERC-1155 also a transfer of that."""
     to, token_id = _recipient(who, d), d.amount % 10_000
     word = f"{token_id:064x}"
     bits = who.nft.address_bits | _TRANSFER_BITS | sender.topic_bits | to.topic_bits
     bits |= bloom_bits(bytes.fromhex(word))
     log = Log(who.nft.hex, (TRANSFER, sender.topic, to.topic, "0x" + word), "0x", bits)
+    logs: tuple[Log, ...] = (log,)
+    if who.items is not None:
+        logs += (_items_log(who.items, sender, to, d),)
     data = f"0x23b872dd{sender.topic[2:]}{to.topic[2:]}{word}"
-    return Call(who.nft, 0, data, 48_000 + d.gas % 30_000, (log,))
+    return Call(who.nft, 0, data, 48_000 + d.gas % 30_000, logs)
 
 
 def anonymous(who: Accounts, sender: Account, d: Draw) -> Call:
@@ -184,6 +190,20 @@ def _swap_log(pool: Account, router: Account, to: Account, sold: int, bought: in
     words = (min(sold, _MAX_RESERVE), 0, 0, bought)
     data = "0x" + "".join(f"{word:064x}" for word in words)
     return Log(pool.hex, (SWAP, router.topic, to.topic), data, bits)
+
+
+def _items_log(items: Account, sender: Account, to: Account, d: Draw) -> Log:
+    """ERC-1155: one kind of 16, or, in one draw of four, two kinds at once."""
+    kinds = [d.token % 16] if d.flags & 3 else [d.token % 16, 16 + d.size % 16]
+    amounts = [1 + d.third % 100] * len(kinds)
+    if len(kinds) == 1:
+        topic, words = _SINGLE_TOPIC, [*kinds, *amounts]
+    else:
+        topic, words = _BATCH_TOPIC, [64, 160, 2, *kinds, 2, *amounts]
+    bits = items.address_bits | bloom_bits(topic) | sender.topic_bits | to.topic_bits
+    data = "0x" + "".join(f"{word:064x}" for word in words)
+    topics = ("0x" + topic.hex(), sender.topic, sender.topic, to.topic)
+    return Log(items.hex, topics, data, bits)
 
 
 def _recipient(who: Accounts, d: Draw) -> Account:

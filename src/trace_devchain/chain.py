@@ -37,12 +37,18 @@ class DevChain:
         seed: int = 0,
         chain_id: int = 31337,
         pools: bool = False,
+        items: bool = False,
         cache_bytes: int | None = DEFAULT_CACHE_BYTES,
     ) -> None:
         """`blocks` is the height of the head at first; `cache_bytes=None` drops nothing."""
         _check_options(blocks, txs, chain_id)
         self.options = Options(
-            seed=seed, chain_id=chain_id, txs=txs, exact_txs=exact_txs, pools=pools
+            seed=seed,
+            chain_id=chain_id,
+            txs=txs,
+            exact_txs=exact_txs,
+            pools=pools,
+            items=items,
         )
         self._generator = Generator(self.options)
         self._gas_limit = gas_limit(self.options.max_txs)

@@ -31,6 +31,8 @@ class Options(msgspec.Struct, frozen=True):
     exact_txs: bool = False
     # Whether swaps log a Swap, too.
     pools: bool = False
+    # Whether who sends an ERC-721 token sends some of ERC-1155, too.
+    items: bool = False
 
     @property
     def max_txs(self) -> int:
@@ -79,7 +81,7 @@ class Generator:
         )
         self._root = blake2b(name.encode(), digest_size=32).digest()
         self._options = options
-        self.accounts = Accounts(self._root, pools=options.pools)
+        self.accounts = Accounts(self._root, pools=options.pools, items=options.items)
 
     def block(self, number: int, branch: int) -> Content:
         place = number.to_bytes(8, "big") + branch.to_bytes(8, "big")

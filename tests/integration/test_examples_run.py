@@ -3,10 +3,13 @@ chain and a server on loopback."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,9 +22,12 @@ from tests.support.control_plane import ControlPlane
 from tests.support.http_server import HttpServer, http_server
 from tests.support.stack import wait_for
 from trace_devchain import DevChain
+from trace_devchain.methods import METHODS
 from trace_platform.data.database import DataDatabase
 from trace_platform.dispatcher.datasets.resolve_datasets import resolve_datasets
 from trace_platform.dispatcher.events.emit_events import emit_events
+from trace_platform.domain.evm_encoding import keccak256
+from trace_platform.operators.io import parquet_input
 from trace_platform.operators.spark.session import SparkRuntime
 from trace_platform.wire.control import EmitRequest
 from trace_platform.wire.query import DatasetRef, ResolveRequest
@@ -45,26 +51,37 @@ class Instance:
 
     def deploy(self, name: str) -> None:
         text = (EXAMPLES / f"{name}.yaml").read_text().replace(SERVER, self.server.url)
-        for pool in ("demo", "dex"):
+        for pool in ("demo", "dex", "nfts"):
             text = text.replace(f"rpc_pool: {pool}", f'rpc_pool: "{self.node}"')
         self.rig.dispatcher.run(lambda plane: plane.deploy(text))
 
-    def trigger(self, dag: str) -> None:
-        self.rig.dispatcher.run(lambda plane: plane.trigger(0, LAST, dag, "request"))
+    def trigger(self, dag: str, first: int = 0, last: int = LAST) -> None:
+        self.rig.dispatcher.run(lambda plane: plane.trigger(first, last, dag, "request"))
 
     def tick(self, clock: str, cursor: int) -> None:
         self.rig.dispatcher.run(lambda plane: _emit(plane, clock, cursor))
 
     def rows(self, dataset: str) -> list[dict[str, Any]]:
+        store = self.rig.dispatcher.plane.dispatcher.store
+        tables = [pq.read_table(store.filesystem(uri)[1]) for uri in self.files(dataset)]
+        return [row for table in tables for row in table.to_pylist()]
+
+    def folded(self, dataset: str, runtime: SparkRuntime) -> list[dict[str, Any]]:
+        """Of a fold what readers see: the partial results of all ranges, put together."""
+        store = self.rig.dispatcher.plane.dispatcher.store
+        found = parquet_input.footers(self.files(dataset), store, dataset)
+        with runtime.task_thread(f"look-{uuid4()}") as spark:
+            frame = parquet_input.rows(found, (), spark(), store, dataset)
+            return [row.asDict() for row in frame.collect()]
+
+    def files(self, dataset: str) -> list[str]:
         request = ResolveRequest(datasets=[DatasetRef(name=dataset)])
 
         async def resolve(plane: Any) -> Any:
             return await resolve_datasets(plane.dispatcher.state, plane.dispatcher.org_id, request)
 
         (found,) = self.rig.dispatcher.run(resolve).datasets
-        store = self.rig.dispatcher.plane.dispatcher.store
-        tables = [pq.read_table(store.filesystem(uri)[1]) for uri in found.files]
-        return [row for table in tables for row in table.to_pylist()]
+        return list(found.files)
 
     def becomes(self, dataset: str, want: Callable[[list[dict[str, Any]]], bool]) -> None:
         wait_for(f"rows of {dataset}", lambda: want(self.rows(dataset)))
@@ -78,7 +95,7 @@ async def _emit(plane: ControlPlane, dataset: str, cursor: int) -> None:
 
 @pytest.fixture
 def chain() -> DevChain:
-    return DevChain(blocks=LAST, txs=2, pools=True)
+    return DevChain(blocks=LAST, txs=2, pools=True, items=True)
 
 
 @pytest.fixture
@@ -142,3 +159,52 @@ def test_labels_that_are_kept_go_before_those_that_are_served(
     )
     found = {(row["to_address"].hex(), row["label"]) for row in instance.rows("named_transactions")}
     assert found == {(first[2:], "Kept"), (second[2:], "Served")}
+
+
+def test_nfts_are_where_their_last_transfers_say_in_whatever_order_blocks_come(
+    instance: Instance, chain: DevChain, spark_runtime: SparkRuntime
+) -> None:
+    instance.deploy("nft_holders")
+    instance.trigger("nft_holders", 100, LAST)
+    instance.becomes("nft_owners", lambda rows: bool(rows))
+    instance.trigger("nft_holders", 0, 99)
+    owners, amounts = _owners(chain), _amounts(chain)
+    wait_for("owners", lambda: _found_owners(instance, spark_runtime) == owners)
+    wait_for("balances", lambda: _found_amounts(instance, spark_runtime) == amounts)
+    assert len(owners) > 5
+    assert any(kind >= 16 for kind, _ in amounts), "there were batches"
+
+
+def _found_owners(instance: Instance, runtime: SparkRuntime) -> dict[int, bytes]:
+    rows = instance.folded("nft_owners", runtime)
+    return {int(row["token_id"]): bytes(row["owner"]) for row in rows}
+
+
+def _found_amounts(instance: Instance, runtime: SparkRuntime) -> Counter[tuple[int, bytes]]:
+    rows = instance.folded("nft_balances", runtime)
+    return Counter({(int(r["kind"]), bytes(r["holder"])): int(r["amount"]) for r in rows})
+
+
+def _owners(chain: DevChain) -> dict[int, bytes]:
+    found = _logs(chain, b"Transfer(address,address,uint256)")
+    sent = [log["topics"] for log in found if len(log["topics"]) == 4]
+    return {int(topics[3], 16): bytes.fromhex(topics[2][26:]) for topics in sent}
+
+
+def _amounts(chain: DevChain) -> Counter[tuple[int, bytes]]:
+    found: Counter[tuple[int, bytes]] = Counter()
+    single = _logs(chain, b"TransferSingle(address,address,address,uint256,uint256)")
+    batch = _logs(chain, b"TransferBatch(address,address,address,uint256[],uint256[])")
+    for log in [*single, *batch]:
+        words = [int(log["data"][2 + n : 66 + n], 16) for n in range(0, len(log["data"]) - 2, 64)]
+        moved = [words] if len(words) == 2 else zip(words[3:5], words[6:8], strict=True)
+        giver, taker = (bytes.fromhex(topic[26:]) for topic in log["topics"][2:])
+        for kind, amount in moved:
+            found[kind, taker] += amount
+            found[kind, giver] -= amount
+    return found
+
+
+def _logs(chain: DevChain, signature: bytes) -> list[dict[str, Any]]:
+    asked = {"fromBlock": "0x0", "topics": ["0x" + keccak256(signature).hex()]}
+    return list(json.loads(METHODS["eth_getLogs"](chain, [asked])))

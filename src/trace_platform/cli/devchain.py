@@ -34,6 +34,10 @@ def devchain(
     pools: Annotated[
         bool, typer.Option("--pools", help="Swaps also log a Swap, as a Uniswap v2 pool does.")
     ] = False,
+    items: Annotated[
+        bool,
+        typer.Option("--items", help="Who sends an ERC-721 token sends some of ERC-1155, too."),
+    ] = False,
     block_time: Annotated[
         float,
         typer.Option(
@@ -54,7 +58,13 @@ def devchain(
 ) -> None:
     """Serve a deterministic EVM chain over JSON-RPC on this machine until stopped."""
     chain = DevChain(
-        blocks=blocks, txs=txs, exact_txs=exact_txs, seed=seed, chain_id=chain_id, pools=pools
+        blocks=blocks,
+        txs=txs,
+        exact_txs=exact_txs,
+        seed=seed,
+        chain_id=chain_id,
+        pools=pools,
+        items=items,
     )
     console = Console(stderr=True)
     columns = fitting(console, *Progress.get_default_columns())

@@ -24,8 +24,8 @@ def init(
 ) -> None:
     """Write a DAG file with comments, and what editors need to complete and check it.
 
-    Examples: chain, checked, decode, dex_prices, erc20_analytics, export, follow, labels, own_code,
-    scheduled, transform. Nothing that is there is overwritten.
+    Examples: chain, checked, decode, dex_prices, erc20_analytics, export, follow, labels,
+    nft_holders, own_code, scheduled, transform. Nothing that is there is overwritten.
     """
     files = _files(example)
     there = [name for name in files if (folder / name).exists() or (folder / name).is_symlink()]

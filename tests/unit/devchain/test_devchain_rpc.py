@@ -14,6 +14,7 @@ from trace_devchain import DevChain
 from trace_devchain.activity import APPROVAL, SWAP, TRANSFER
 from trace_devchain.log_filter import MAX_BLOCK_RANGE
 from trace_devchain.rpc import MAX_BATCH, answer
+from trace_platform.domain.evm_encoding import keccak256
 
 HEAD = 120
 CHAIN = DevChain(blocks=HEAD, seed=3)
@@ -289,6 +290,21 @@ def test_swaps_of_a_chain_with_pools_log_a_swap_behind_their_transfers() -> None
     assert bought == int(receipt["logs"][1]["data"], 16)
     assert sold == min(int(receipt["logs"][0]["data"], 16), 2**112 - 1)
     assert result("eth_getLogs", {"fromBlock": "0x0", "topics": [SWAP]}) == []
+
+
+def test_who_sends_an_nft_of_a_chain_with_items_sends_some_of_these_too() -> None:
+    chain = DevChain(blocks=100, items=True)
+    single, batch = (
+        keccak256(f"Transfer{name}(address,address,address,uint256{many},uint256{many})".encode())
+        for name, many in (("Single", ""), ("Batch", "[]"))
+    )
+    sizes = {single: 2, batch: 8}
+    for topic, words in sizes.items():
+        asked = {"fromBlock": "0x0", "topics": ["0x" + topic.hex()]}
+        found = result("eth_getLogs", asked, chain=chain)
+        assert {len(log["data"]) for log in found} == {2 + 64 * words}
+        assert {len(log["topics"]) for log in found} == {4}
+        assert result("eth_getLogs", asked) == []
 
 
 def all_logs(first: int, last: int) -> list[dict[str, Any]]:
