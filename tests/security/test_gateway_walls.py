@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -421,6 +423,34 @@ def test_one_caller_has_so_many_requests_a_second(tmp_path: Path) -> None:
     assert [each.status_code for each in answers] == [200, 200, 429]
     assert int(answers[2].headers["Retry-After"]) >= 1
     assert len(gateway.behind.arrived) == 2
+
+
+def test_senders_that_nobody_knows_take_no_room_of_others(tmp_path: Path) -> None:
+    """Bodies that do not arrive, from several addresses of this machine."""
+    allowance = Allowance(at_once=1, all_at_once=2, unproven_at_once=3)
+    with served_gateway(tmp_path, allowance=allowance) as gateway, ExitStack() as stack:
+        slow = [
+            stack.enter_context(_half_a_delivery(gateway, f"127.0.0.{n}")) for n in (2, 3, 4, 5)
+        ]
+        assert _tasks(gateway).status_code == 200
+        answer = gateway.http.post("/v1/hooks/chain/calls", content=b"{}")
+        assert answer.status_code == 200
+        # Who came first gave way to those after it.
+        assert b" 429 " in slow[0].recv(65536)
+
+
+@contextmanager
+def _half_a_delivery(gateway: ServedGateway, address: str) -> Iterator[socket.socket]:
+    """Its head was taken, and its body is waited for."""
+    head = (
+        f"POST /v1/hooks/chain/calls HTTP/1.1\r\nHost: localhost:{gateway.port}\r\n"
+        "Content-Length: 100\r\nExpect: 100-continue\r\n\r\n"
+    )
+    place = ("127.0.0.1", gateway.port)
+    with socket.create_connection(place, 60, source_address=(address, 0)) as sender:
+        sender.sendall(head.encode())
+        assert b" 100 " in sender.recv(65536)
+        yield sender
 
 
 def _tasks(gateway: ServedGateway) -> httpx.Response:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from urllib.parse import unquote
 from uuid import uuid4
@@ -22,14 +22,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from trace_platform.domain.errors import BadInput, Forbidden, NotFound, TraceError
 from trace_platform.drivers.problem import problem, status_of
 from trace_platform.gateway.console_files import ConsoleFiles
-from trace_platform.gateway.limits import AtOnce, Rate
+from trace_platform.gateway.limits import AtOnce, OldestGivesWay, Rate
 from trace_platform.gateway.own_routes import OWN
 from trace_platform.gateway.pass_on import PassOn
 from trace_platform.gateway.request_body import BodyTooLarge
 from trace_platform.gateway.routes import Found, RouteTable
 from trace_platform.gateway.security_headers import telling
 from trace_platform.gateway.upstream import TimedOut
-from trace_platform.gateway.who_asks import Caller, Callers, Door
+from trace_platform.gateway.who_asks import Callers, Door
 
 log = structlog.get_logger(__name__)
 
@@ -62,6 +62,7 @@ _STATUS: dict[type[TraceError], int] = {
 class Limits:
     rate: Rate
     at_once: AtOnce
+    unproven: OldestGivesWay
 
 
 class Front:
@@ -117,7 +118,7 @@ class Front:
             return
         found = self._find(scope["method"], path)
         if found is not None:
-            with self._admitted(scope, headers, found) as authorization:
+            async with self._admitted(scope, headers, found) as authorization:
                 await self._pass_on(
                     *(scope, receive, send),
                     found=found,
@@ -140,18 +141,21 @@ class Front:
             raise WrongMethod(f"this path takes {', '.join(sorted(routes))}")
         return Found(route, parameters)
 
-    @contextlib.contextmanager
-    def _admitted(self, scope: Scope, headers: Headers, found: Found) -> Iterator[str | None]:
+    @contextlib.asynccontextmanager
+    async def _admitted(
+        self, scope: Scope, headers: Headers, found: Found
+    ) -> AsyncIterator[str | None]:
         """What the service behind is told of the caller."""
-        caller: Caller | None = None
-        if not found.route.signed:
-            caller = self._callers.find(
-                scope["method"], headers, by_link=found.route.target == _DOWNLOAD
-            )
-        who = caller.name if caller else f"from {(scope['client'] or ('',))[0]}"
-        self._limits.rate.take(who)
-        with self._limits.at_once.one(who):
-            yield caller.authorization if caller else None
+        if found.route.signed:
+            self._limits.rate.take(f"from {(scope['client'] or ('',))[0]} to {found.path!r}")
+            async with self._limits.unproven.one():
+                yield None
+            return
+        by_link = found.route.target == _DOWNLOAD
+        caller = self._callers.find(scope["method"], headers, by_link=by_link)
+        self._limits.rate.take(caller.name)
+        with self._limits.at_once.one(caller.name):
+            yield caller.authorization
 
     async def _file(
         self, scope: Scope, headers: Headers, path: str, receive: Receive, send: Send

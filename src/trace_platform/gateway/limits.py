@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 from trace_platform.domain.errors import TooManyRequests
 
@@ -59,3 +60,31 @@ class AtOnce:
             self._running[caller] -= 1
             if not self._running[caller]:
                 del self._running[caller]
+
+
+class OldestGivesWay:
+    """So many requests under way of senders whom only the service behind can tell: one more ends
+    the oldest. Whoever holds theirs open keeps nobody out."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._running: dict[asyncio.Timeout, None] = {}
+
+    @contextlib.asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        """Raise TooManyRequests when it had to give way."""
+        if len(self._running) >= self._most:
+            oldest = next(iter(self._running))
+            del self._running[oldest]
+            oldest.reschedule(asyncio.get_running_loop().time())
+        given = asyncio.timeout(None)
+        try:
+            async with given:
+                self._running[given] = None
+                yield
+        except TimeoutError:
+            if not given.expired():
+                raise
+            raise TooManyRequests("others came meanwhile", retry_after_s=1) from None
+        finally:
+            self._running.pop(given, None)

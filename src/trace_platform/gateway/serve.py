@@ -11,7 +11,7 @@ from typing import Any
 from trace_platform.drivers.https import BodyLimit, Listen, serve_app
 from trace_platform.gateway.console_files import ConsoleFiles
 from trace_platform.gateway.front import Front, Limits
-from trace_platform.gateway.limits import AtOnce, Rate
+from trace_platform.gateway.limits import AtOnce, OldestGivesWay, Rate
 from trace_platform.gateway.live import Live
 from trace_platform.gateway.own_routes import Inside, create_app
 from trace_platform.gateway.pass_on import PassOn
@@ -36,6 +36,8 @@ class Allowance:
     burst: float = 400.0
     at_once: int = 64
     all_at_once: int = 256
+    # Deliveries whose signature only the dispatcher can check.
+    unproven_at_once: int = 64
     query_s: float = 90.0
 
 
@@ -80,6 +82,7 @@ class Gateway:
             Limits(
                 Rate(allowed.requests_per_second, allowed.burst),
                 AtOnce(allowed.at_once, allowed.all_at_once),
+                OldestGivesWay(allowed.unproven_at_once),
             ),
         )
 
