@@ -1,16 +1,14 @@
-"""Columns of a declared schema: as Spark reads them, and from text where it knows no such text."""
+"""Columns of a declared schema, and what they are called by Spark and by Arrow."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-# Bytes that are no text: 0x and hexadecimal digits.
 _SIZED = re.compile(r"(decimal)\((\d+),(\d+)\)|(binary)\((\d+)\)")
 _SPARK = {
     "bool": "boolean",
@@ -66,38 +64,8 @@ def bytes_of(declared: str) -> int | None:
     return int(match[5]) if match and match[4] else None
 
 
-def as_read(columns: Mapping[str, str]) -> StructType:
-    """From text: bytes are text there, and what does not fit is kept."""
-    from pyspark.sql.types import StructType
+def as_read(columns: Iterable[str]) -> StructType:
+    """All as text, and what of a line does not fit them."""
+    from pyspark.sql.types import StringType, StructField, StructType
 
-    kinds = {name: known_type(declared) for name, declared in columns.items()} | {REST: "string"}
-    texts = {name: "string" if kind == "binary" else kind for name, kind in kinds.items()}
-    return StructType.fromDDL(", ".join(f"`{name}` {kind}" for name, kind in texts.items()))
-
-
-def as_declared(frame: DataFrame, columns: Mapping[str, str], *, from_text: bool) -> list[Column]:
-    from pyspark.sql import functions as f
-
-    found = []
-    for name, declared in columns.items():
-        kind = known_type(declared)
-        if kind == "binary" and from_text:
-            found.append(f.unhex(f.substring(name, 3, 2**31 - 1)).alias(name))
-        elif name in frame.columns:
-            found.append(f.col(name).cast(kind).alias(name))
-        else:
-            found.append(f.lit(None).cast(kind).alias(name))
-    return found
-
-
-def is_bad(columns: Mapping[str, str]) -> Column:
-    """Of rows read from text: they did not fit the columns, or hold bytes that are none."""
-    from pyspark.sql import functions as f
-
-    bad = f.col(REST).isNotNull()
-    for name, declared in columns.items():
-        if known_type(declared) == "binary":
-            size = bytes_of(declared)
-            digits = "([0-9a-fA-F]{2})*" if size is None else f"[0-9a-fA-F]{{{2 * size}}}"
-            bad = bad | ~f.coalesce(f.col(name).rlike(f"^0x{digits}$"), f.lit(True))
-    return bad
+    return StructType([StructField(name, StringType()) for name in (*columns, REST)])

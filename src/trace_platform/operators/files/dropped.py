@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 from collections.abc import Callable, Iterator
 
-from trace_platform.domain.errors import InvalidPrefix
+from trace_platform.domain.errors import CorruptFile, InvalidPrefix
 from trace_platform.domain.prefix import canonical_prefix
 from trace_platform.drivers.object_store import ObjectStore
 
@@ -34,8 +35,29 @@ def names_in(store: ObjectStore, folder: str, suffix: str) -> Iterator[str]:
             yield name
 
 
-def digest_of(store: ObjectStore, uri: str, check: Callable[[], None]) -> str | None:
-    """The SHA-256 of its content; None when it is not there any more."""
+class Utf8:
+    """Looks at the bytes of a file in their order: Spark would put signs in the place of others."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def look(self, chunk: bytes, *, last: bool = False) -> None:
+        try:
+            self._decoder.decode(chunk, last)
+        except UnicodeDecodeError:
+            raise CorruptFile(
+                f"{self._name} is not UTF-8",
+                hint="write it as UTF-8, such as with iconv -f latin1 -t utf-8; until then its "
+                "rows of before are read",
+            ) from None
+
+
+def digest_of(
+    store: ObjectStore, uri: str, check: Callable[[], None], text: Utf8 | None = None
+) -> str | None:
+    """The SHA-256 of its content; None when it is not there any more. Raise CorruptFile where it
+    should be text and is none."""
     filesystem, path = store.filesystem(uri)
     digest = hashlib.sha256()
     try:
@@ -43,8 +65,12 @@ def digest_of(store: ObjectStore, uri: str, check: Callable[[], None]) -> str | 
             while chunk := stream.read(_CHUNK_BYTES):
                 check()
                 digest.update(chunk)
+                if text is not None:
+                    text.look(chunk)
     except FileNotFoundError:
         return None
+    if text is not None:
+        text.look(b"", last=True)
     return digest.hexdigest()
 
 

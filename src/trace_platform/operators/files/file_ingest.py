@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from trace_platform.domain.errors import (
     CorruptFile,
@@ -23,22 +25,16 @@ from trace_platform.domain.errors import (
 from trace_platform.operators import frames
 from trace_platform.operators.accepts import PARTITION, RANGE, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
-from trace_platform.operators.files.columns import (
-    REST,
-    arrow_type,
-    as_declared,
-    as_read,
-    is_bad,
-    known_type,
-)
-from trace_platform.operators.files.dropped import digest_of, folder_uri
+from trace_platform.operators.files.columns import REST, arrow_type, as_read, known_type
+from trace_platform.operators.files.dropped import Utf8, digest_of, folder_uri
+from trace_platform.operators.files.exact_value import of_column
 from trace_platform.operators.io.parquet_input import read_location
 from trace_platform.wire.check_spec import ColumnName
 from trace_platform.wire.manifest import ManifestColumn
 from trace_platform.wire.task import OutputCommit
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 FILE = "source_file"
 FILES = PARTITION - RANGE
@@ -54,6 +50,12 @@ class FileConfig(OperatorConfig):
     delimiter: str = Field(default=",", min_length=1, max_length=1, description="Of CSV.")
     other_columns: Literal["ignore", "refuse"] = Field(
         default="refuse", description="What becomes of a file that has columns beyond these."
+    )
+    optional: list[ColumnName] = Field(
+        default=[],
+        max_length=2_000,
+        description="Columns that a file may lack; they are null then. Of the others, one that it "
+        "lacks fails the file.",
     )
     bad_rows: Literal["keep", "refuse"] = Field(
         default="keep",
@@ -74,6 +76,12 @@ class FileConfig(OperatorConfig):
         if FILE in value or REST in value:
             raise ValueError(f"{FILE} and {REST} are columns of its own: name yours otherwise")
         return value
+
+    @model_validator(mode="after")
+    def _has_what_is_optional(self) -> FileConfig:
+        if unknown := [name for name in self.optional if name not in self.types]:
+            raise ValueError(f"optional names {unknown[0]}, which is no column in types")
+        return self
 
     def columns(self) -> Sequence[Sequence[ManifestColumn]]:
         own = [(name, arrow_type(declared)) for name, declared in self.types.items()]
@@ -97,7 +105,8 @@ class FileIngest:
 
     def ingest(self, task: TaskContext, config: FileConfig) -> Result:
         name = _file_of(task)
-        digest = digest_of(task.store, config.folder + name, task.check)
+        text = Utf8(name) if config.format != "parquet" else None
+        digest = digest_of(task.store, config.folder + name, task.check, text)
         with frames.opened(task) as data, _read(task, config, name, digest, data) as (good, bad):
             rows = data.write(0, good, name, sort_by=())
             rejected = data.write(1, bad, name, sort_by=())
@@ -147,71 +156,107 @@ def _read(
     none: they take the place of its rows."""
     from pyspark.sql import functions as f
 
-    spark, own = task.spark(), f.lit(name).alias(FILE)
-    none = spark.createDataFrame([], f"{FILE} string, row string")
-    if digest is None:
-        empty = spark.createDataFrame([], as_read(config.types))
-        yield empty.select(*as_declared(empty, config.types, from_text=True), own), none
-        return
-    if config.format == "parquet":
-        with data.actions():
-            frame = _from_parquet(task, config, name)
-        yield frame.select(*as_declared(frame, config.types, from_text=False), own), none
-        return
-    # Kept: Spark forgets what did not fit of rows of which nothing else is asked.
     with data.actions():
-        frame = _from_text(task, config, name).withColumn("_bad", is_bad(config.types))
+        if digest is None:
+            found = task.spark().createDataFrame([], as_read(config.types))
+        elif config.format == "parquet":
+            found = _from_parquet(task, config, name)
+        else:
+            found = _from_text(task, config, name)
+        frame = _judged(found, config, name)
+    own = f.lit(name).alias(FILE)
+    # Kept: Spark forgets what did not fit of rows of which nothing else is asked.
     frame = frame.persist()
     try:
-        texts = f.to_json(f.struct(*(f.col(column) for column in config.types)))
-        whole = f.coalesce(f.col(REST), texts).alias("row")
         yield (
-            frame.filter("not _bad").select(*as_declared(frame, config.types, from_text=True), own),
-            frame.filter("_bad").select(own, whole),
+            frame.filter("_bad is null").select(*map(f.col, config.types), own),
+            frame.filter("_bad is not null").select(own, f.col("_bad").alias("row")),
         )
     finally:
         frame.unpersist()
+
+
+def _judged(found: DataFrame, config: FileConfig, name: str) -> DataFrame:
+    """The columns as they are declared, and `_bad`: the text of a row of which one does not fit."""
+    from pyspark.sql import functions as f
+
+    values = {column: _value(found, column, config, name) for column in config.types}
+    wrong = [
+        found[each].isNotNull() & values[each].isNull() for each in values if each in found.columns
+    ]
+    whole = f.to_json(f.struct(*(found[each] for each in values if each in found.columns)))
+    rest = found[REST] if REST in found.columns else f.lit(None).cast("string")
+    bad = f.when(reduce(or_, wrong, rest.isNotNull()), f.coalesce(rest, whole))
+    return found.select(*(each.alias(column) for column, each in values.items()), bad.alias("_bad"))
+
+
+def _value(found: DataFrame, column: str, config: FileConfig, name: str) -> Column:
+    from pyspark.sql import functions as f
+
+    declared = config.types[column]
+    if column not in found.columns:
+        return f.lit(None).cast(known_type(declared))
+    kind = found.schema[column].dataType
+    value = of_column(found[column], kind, declared)
+    if value is None:
+        raise IncompatibleSchema(
+            f"{name}: column {column} is {kind.simpleString()}, not {declared}",
+            hint="declare it as it is, and convert it in a transform",
+        )
+    return value.cast(known_type(declared))
 
 
 def _from_parquet(task: TaskContext, config: FileConfig, name: str) -> DataFrame:
     filesystem, path = task.store.filesystem(config.folder + name)
     try:
         # Spark would say it in a page, and not at once.
-        names = pq.read_schema(path, filesystem=filesystem).names
+        schema = pq.read_schema(path, filesystem=filesystem)
     except (pa.ArrowInvalid, OSError) as error:
         said = str(error).partition("\n")[0]
         raise CorruptFile(f"{name} is no Parquet file: {said}", hint=_PUT_AGAIN) from None
-    _refuse_others(config, names, name)
+    _refuse_others(config, schema.names, name)
+    _refuse_missing(config, schema.names, name)
+    for field in schema:
+        # Spark reads none of the file then.
+        if str(field.type).startswith("timestamp[ns"):
+            raise IncompatibleSchema(
+                f"{name}: column {field.name} has times to the nanosecond, which no column holds",
+                hint="write them to the microsecond: coerce_timestamps='us' of pyarrow and pandas",
+            )
     return task.spark().read.parquet(read_location(config.folder + name, task.store))
 
 
 def _from_text(task: TaskContext, config: FileConfig, name: str) -> DataFrame:
     place = read_location(config.folder + name, task.store)
-    options: dict[str, Any] = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": REST}
-    reader = task.spark().read.schema(as_read(config.types)).options(**options)
     if config.format == "jsonl":
-        _refuse_others(config, _fields_of(task, place), name)
-        return reader.json(place)
+        fields = _fields_of(task, place)
+        _refuse_others(config, fields, name)
+        if fields:
+            _refuse_missing(config, fields, name)
+        options: dict[str, Any] = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": REST}
+        return task.spark().read.schema(as_read(config.types)).options(**options).json(place)
     head = _head_of(task, config, place)
+    if len({each.lower() for each in head}) < len(head):
+        raise IncompatibleSchema(f"{name}: its first line has a name twice: {', '.join(head)}")
     _refuse_others(config, head, name)
-    missing = [column for column in config.types if column not in head]
-    if missing:
-        raise IncompatibleSchema(
-            f"{name} has no column {', '.join(missing)}: its first line says {', '.join(head)}",
-            hint="the first line of a CSV file names its columns",
-        )
-    return _by_position(task, config, head, place)
+    _refuse_missing(config, head, name)
+    return _without_blanks(_by_position(task, config, head, place), config)
+
+
+def _without_blanks(found: DataFrame, config: FileConfig) -> DataFrame:
+    """An empty value of CSV is null, also in quotes; of text it is empty text there."""
+    from pyspark.sql import functions as f
+
+    blank = [
+        name
+        for name, declared in config.types.items()
+        if known_type(declared) != "string" and name in found.columns
+    ]
+    return found.withColumns({name: f.when(f.trim(name) != "", f.col(name)) for name in blank})
 
 
 def _by_position(task: TaskContext, config: FileConfig, head: list[str], place: str) -> DataFrame:
-    """Columns as the file has them, in its order, and of those that are declared their types."""
-    from pyspark.sql.types import StructType
-
-    known = {field.name: field for field in as_read(config.types)}
-    schema = StructType()
-    for name in head:
-        schema = schema.add(known[name]) if name in known else schema.add(name, "string")
-    schema = schema.add(known[REST])
+    """Columns as the file has them, in its order."""
     options: dict[str, Any] = {
         "mode": "PERMISSIVE",
         "columnNameOfCorruptRecord": REST,
@@ -221,7 +266,7 @@ def _by_position(task: TaskContext, config: FileConfig, head: list[str], place: 
         "escape": '"',
         "multiLine": "true",
     }
-    return task.spark().read.schema(schema).options(**options).csv(place)
+    return task.spark().read.schema(as_read(head)).options(**options).csv(place)
 
 
 def _head_of(task: TaskContext, config: FileConfig, place: str) -> list[str]:
@@ -250,4 +295,14 @@ def _refuse_others(config: FileConfig, columns: Sequence[str], name: str) -> Non
         raise IncompatibleSchema(
             f"{name} has columns that are not declared: {', '.join(others)}",
             hint="declare them, or leave them out: other_columns: ignore",
+        )
+
+
+def _refuse_missing(config: FileConfig, columns: Sequence[str], name: str) -> None:
+    missing = [each for each in config.types if each not in columns and each not in config.optional]
+    if missing:
+        where = "its first line says" if config.format == "csv" else "it has"
+        raise IncompatibleSchema(
+            f"{name} has no column {', '.join(missing)}: {where} {', '.join(columns)}",
+            hint=f"mend the file, or let it be missing: optional: [{missing[0]}]",
         )
