@@ -189,6 +189,23 @@ def test_buckets_of_time_that_begin_in_the_range_are_seen_whole_and_no_others(
     assert [row["n"] for row in made] == [5, 5]
 
 
+def test_what_lies_around_buckets_of_time_is_read_and_is_no_result(tasks: FrameTasks) -> None:
+    """Minutes begin with blocks 19, 24, 29 and 34, of which this task has those of 24 and 29."""
+    window = {"every": "1m", "most_blocks": 10, "before": "30s", "time": "at"}
+    sql = (
+        "select timestamp_seconds(minute * 60) as at, n + lag(n) over (order by minute) as two"
+        f" from ({COUNTED})"
+    )
+    whole = given(0, 1, 39, [transfers(tasks, 0, 49)], names=["t"], trigger=False)
+    woken = given(0, 20, 29, names=["t"])
+    made = rows(tasks, run(tasks, [woken, whole], mode="window", window=window, sql=sql))
+    assert [row["two"] for row in made] == [10, 10]
+    assert sorted(row["at"].timestamp() - 1_700_000_220 for row in made) == [60, 120]
+    with pytest.raises(InvalidConfig, match=r"window\.time: the result has no column at") as caught:
+        run(tasks, [woken, whole], mode="window", window=window, sql=COUNTED)
+    assert caught.value.hint == "it has: minute, n"
+
+
 NOT_OF_TIME = {
     "select block_number, 1 as n from t": (
         {"most_blocks": 10},

@@ -56,10 +56,10 @@ class SparkProgram:
     # By the job's outputs: the step whose rows they are. One that is not named has the rows of the
     # step of its own name, or, where it is the only output, of the last.
     outputs: dict[str, str] = field(default_factory=dict)
-    # Of a fold: the columns that it needs of a step whose rows are an output, each with the place
-    # in `fold` that names it. What becomes of them are other columns.
-    folded: tuple[tuple[str, str], ...] = ()
-    # The columns that these become: the key, and by name what is added up for it.
+    # Columns that a step has whose rows are an output, each with the place in the config that names
+    # it.
+    needed: tuple[tuple[str, tuple[str, str]], ...] = ()
+    # Of a fold: the columns that these become, the key, and by name what is added up for it.
     fold_by: tuple[str, ...] = ()
     fold_values: dict[str, Folded] = field(default_factory=dict)
 

@@ -154,9 +154,9 @@ class _Check:
                 yield SqlProblem(path, f"{said} outputs: {{ {output}: STEP }}")
             elif name in answers:
                 there, made = answers[name].named, answers[name].derivation
-                if program.folded:
-                    known = [column.name for column in there or ()]
-                    yield from _fold_problems(program, path, known) if known else ()
+                known = [column.name for column in there or ()]
+                yield from _missing(program, path, known) if known else ()
+                if program.fold_values:
                     made = made and folded(made, program.fold_by, program.fold_values)
                 elif there is not None:
                     self._outputs[job.name, index] = Readable(columns=there)
@@ -280,12 +280,12 @@ class _Check:
                     break
 
 
-def _fold_problems(program: SparkProgram, path: Path, there: list[str]) -> Iterator[SqlProblem]:
-    for column, where in program.folded:
+def _missing(program: SparkProgram, path: Path, there: list[str]) -> Iterator[SqlProblem]:
+    for column, where in program.needed:
         if column not in there:
             said = f"the statement has no column '{column}'"
             cure = instead(column, there, _SHOWN, "it has")
-            yield SqlProblem((*path, "fold", where), f"{said}; {cure}")
+            yield SqlProblem((*path, *where), f"{said}; {cure}")
 
 
 def _statements(judged: Judged | None) -> tuple[Statement, ...]:

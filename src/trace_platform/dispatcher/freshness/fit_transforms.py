@@ -16,7 +16,7 @@ from trace_platform.domain.block_range import MAX_BLOCK, BlockRange
 from trace_platform.domain.freshness import Given, hull, overlap, range_of
 from trace_platform.domain.merge_ranges import merge_ranges
 from trace_platform.drivers.postgres.queries import Tx
-from trace_platform.operators.transform.mode import WHOLE, LookAround, Window, moves
+from trace_platform.operators.transform.mode import WHOLE, Around, Window, moves
 from trace_platform.state import tasks
 from trace_platform.state.task_rows import ClaimedTask
 
@@ -25,7 +25,7 @@ Wakes = Mapping[UUID, Mapping[int, Given]]
 
 # Tasks that one becomes; of more buckets each has several, and becomes several itself.
 _PARTS = 1_000
-_ALONE = LookAround()
+_ALONE = Around(0, 0)
 _WIDENED: Given = {"widened": True}
 
 

@@ -9,14 +9,15 @@ A range that is rewritten replaces its partial results; readers merge those of a
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from trace_platform.domain.alike import instead
 from trace_platform.domain.errors import InvalidConfig
 from trace_platform.operators.contract import OperatorConfig
 from trace_platform.operators.statement import Folded
+from trace_platform.operators.transform.column_name import ColumnName
 from trace_platform.wire.manifest import Merge
 
 if TYPE_CHECKING:
@@ -32,8 +33,18 @@ _CALL = re.compile(
 _SHOWN = 10
 _PLACES = ("block_number", "transaction_index", "log_index")
 
-ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
-Call = Annotated[str, StringConstraints(pattern=rf"^{_CALL.pattern}$")]
+
+def _call(said: str) -> str:
+    if _CALL.fullmatch(said) is None:
+        name = said.partition("(")[0].strip()
+        cure = instead(name, get_args(Aggregate), _SHOWN, "there are")
+        raise ValueError(f"{said!r} is no aggregate of a column, such as sum(amount); {cure}")
+    return said
+
+
+Call = Annotated[
+    str, AfterValidator(_call), Field(json_schema_extra={"pattern": rf"^{_CALL.pattern}$"})
+]
 
 
 class Fold(OperatorConfig):

@@ -7,12 +7,13 @@ What a task reads is settled when it is claimed: the Dispatcher reads the same s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from trace_platform.operators.accepts import ANYTHING, PARTITION, RANGE, RANGES, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig
+from trace_platform.operators.transform.column_name import ColumnName
 from trace_platform.operators.transform.fold import Fold
 
 Mode = Literal["map", "window", "fold", "full"]
@@ -29,15 +30,33 @@ _TIMES = 4
 _UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
-class LookAround(OperatorConfig):
-    """Blocks that are read besides the task's own."""
+# Blocks, or a time.
+Distance = Annotated[int, Field(ge=0, le=2**40)] | Duration
 
-    before: int = Field(
-        default=0, ge=0, le=2**40, description="Blocks below the bucket that are read too."
+
+class Around(NamedTuple):
+    """Blocks, or buckets of time, that are read besides a task's own."""
+
+    before: int
+    after: int
+
+
+class LookAround(OperatorConfig):
+    """What is read besides the task's own buckets."""
+
+    before: Distance = Field(
+        default=0,
+        description="Blocks below the bucket that are read too; with every the time before it,"
+        " such as 2h.",
     )
-    after: int = Field(
-        default=0, ge=0, le=2**40, description="Blocks above the bucket that are read too."
+    after: Distance = Field(
+        default=0,
+        description="Blocks above the bucket that are read too; with every the time after it.",
     )
+
+    @property
+    def is_wide(self) -> bool:
+        return bool(self.before or self.after)
 
 
 class Window(LookAround):
@@ -58,7 +77,13 @@ class Window(LookAround):
         description="With every: as many blocks as one bucket of time may have.",
     )
     inputs: dict[InputName, LookAround] = Field(
-        default={}, description="Of single inputs, by input_0, input_1, …: other blocks around."
+        default={},
+        description="Of single inputs, by input_0, input_1, …: another before and after.",
+    )
+    time: ColumnName | None = Field(
+        default=None,
+        description="With every and before or after: the column of the result by which its rows"
+        " are in buckets. Those that are in others are left out.",
     )
 
     @model_validator(mode="after")
@@ -71,8 +96,17 @@ class Window(LookAround):
                 if self.most_blocks is None
                 else "most_blocks belongs to every, and these are buckets of blocks"
             )
-        if self.every is not None and (self.before or self.after or self.inputs):
-            raise ValueError("before, after and inputs belong to every_blocks, and this has every")
+        for each in (self, *self.inputs.values()):
+            for said in (each.before, each.after):
+                if said and isinstance(said, str) != (self.every is not None):
+                    raise ValueError(_other_distance(said, self.every))
+        if (self.time is not None) != (self.every is not None and self._is_wide_anywhere):
+            raise ValueError(
+                "time belongs to every with before or after"
+                if self.time is not None
+                else "before and after need time: the column of the result that says in which"
+                " bucket a row is, such as time: hour"
+            )
         return self
 
     @property
@@ -86,21 +120,45 @@ class Window(LookAround):
 
     @property
     def seconds(self) -> int | None:
-        return None if self.every is None else int(self.every[:-1]) * _UNIT_S[self.every[-1]]
+        return None if self.every is None else _seconds(self.every)
 
-    def around(self, index: int) -> LookAround:
+    def around(self, index: int) -> Around:
+        """The blocks around its own that a task reads of an input."""
         if self.most_blocks is not None:
+            buckets, most = self.buckets_around(index), self.most_blocks
             # A bucket of time whose first or last row is in this one reaches no further; with one
             # block more above, in which there would be a row of one that does.
-            return LookAround(before=self.most_blocks - 1, after=self.most_blocks)
-        return self.inputs.get(f"input_{index}", self)
+            return Around((buckets.before + 1) * most - 1, (buckets.after + 1) * most)
+        look = self._look(index)
+        return Around(int(look.before), int(look.after))
+
+    def buckets_around(self, index: int) -> Around:
+        """Of time: as many whole ones as before and after reach into."""
+        look, every = self._look(index), self.seconds
+        assert every is not None, "buckets of time"
+        return Around(-(-_seconds(look.before) // every), -(-_seconds(look.after) // every))
 
     @property
-    def widest(self) -> LookAround:
-        every = [self, *self.inputs.values()]
-        return LookAround(
-            before=max(each.before for each in every), after=max(each.after for each in every)
-        )
+    def reads_around(self) -> bool:
+        """Whether rows of other buckets of blocks are among those that are read."""
+        return self.every is None and self._is_wide_anywhere
+
+    @property
+    def _is_wide_anywhere(self) -> bool:
+        return any(each.is_wide for each in (self, *self.inputs.values()))
+
+    def _look(self, index: int) -> LookAround:
+        return self.inputs.get(f"input_{index}", self)
+
+
+def _seconds(time: Distance) -> int:
+    return int(time[:-1]) * _UNIT_S[time[-1]] if isinstance(time, str) else 0
+
+
+def _other_distance(said: Distance, every: str | None) -> str:
+    if every is None:
+        return f"before and after are blocks with every_blocks, such as 100, and not {said!r}"
+    return f"before and after are times with every, such as 2h, and not {said!r} blocks"
 
 
 class TransformConfig(OperatorConfig):

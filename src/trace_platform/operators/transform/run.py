@@ -42,10 +42,10 @@ class Reads:
         """The rows of an input that the task is to see. Raise RangeNotReady when nothing was ever
         committed to it: nobody knows its columns."""
         rows = self._read(index)
-        return rows if self._buckets is None else self._buckets.own_rows(rows, index)
+        return rows if self.buckets is None else self.buckets.readable(rows, index)
 
     @cached_property
-    def _buckets(self) -> TimeBuckets | None:
+    def buckets(self) -> TimeBuckets | None:
         """Those of time that this task makes: known once all inputs were looked at."""
         if self.window is None or self.window.seconds is None or self.blocks is None:
             return None
@@ -106,28 +106,23 @@ def run(
     with private_session(task) as own, frames.opened(own) as data:
         if config.fold is not None and blocks is not None and any(o.files for o in task.outputs):
             return Result(outputs=[_merged(data, o, config.fold, blocks) for o in task.outputs])
-        made = make(Reads(own, own.spark(), data, names(task), blocks, config.window))
+        reads = Reads(own, own.spark(), data, names(task), blocks, config.window)
+        made = make(reads)
         with named():
             return Result(
                 outputs=[
-                    _written(own, data, output.output_index, made[output.name], config, blocks)
+                    _written(reads, output.output_index, made[output.name], config)
                     for output in task.outputs
                 ]
             )
 
 
-def _written(
-    task: TaskContext,
-    data: Frames,
-    output: int,
-    made: DataFrame,
-    config: TransformConfig,
-    blocks: BlockRange | None,
-) -> OutputCommit:
+def _written(reads: Reads, output: int, made: DataFrame, config: TransformConfig) -> OutputCommit:
+    data, blocks = reads.data, reads.blocks
     if config.fold is not None:
         return data.write(output, folded(made, config.fold), blocks, sort_by=config.fold.by)
-    rows = _own_blocks(made, config, blocks)
-    in_order = config.mode == "map" and _keeps_order(task, rows)
+    rows = _own_rows(made, reads)
+    in_order = config.mode == "map" and _keeps_order(reads.task, rows)
     return data.write(output, rows, blocks or WHOLE, sort_by=() if in_order else None)
 
 
@@ -154,14 +149,18 @@ def names(task: TaskContext) -> dict[str, int]:
     return {name: next(iter(meant)) for name, meant in found.items() if len(meant) == 1}
 
 
-def _own_blocks(frame: DataFrame, config: TransformConfig, blocks: BlockRange | None) -> DataFrame:
-    """Rows of blocks that were read only for what is around them are other partitions'."""
-    if blocks is None or config.window is None or BLOCK not in frame.columns:
+def _own_rows(frame: DataFrame, reads: Reads) -> DataFrame:
+    """Rows of buckets that were read only for what is around them are other partitions'."""
+    window, blocks = reads.window, reads.blocks
+    if blocks is None or window is None:
         return frame
-    if config.window.every is not None:
+    if window.time is not None and reads.buckets is not None:
+        frame = reads.buckets.own_results(frame, window.time)
+    if BLOCK not in frame.columns:
+        return frame
+    if window.every is not None:
         raise InvalidConfig(
             f"rows of buckets of time have a column {BLOCK}, and a bucket is of many blocks",
             hint=f"leave it out, or give it another name: min({BLOCK}) as first_block",
         )
-    around = config.window.widest
-    return frame.filter(within([blocks])) if around.before or around.after else frame
+    return frame.filter(within([blocks])) if window.reads_around else frame

@@ -70,11 +70,13 @@ class Config(TransformConfig):
             {name: repr(value) for name, value in self.params.items()},
             dict(self.step_of_output),
         )
+        if self.window is not None and self.window.time is not None:
+            return replace(program, needed=((self.window.time, ("window", "time")),))
         if self.fold is None:
             return program
         return replace(
             program,
-            folded=tuple(self.fold.needed),
+            needed=tuple((column, ("fold", where)) for column, where in self.fold.needed),
             fold_by=tuple(self.fold.by),
             fold_values=self.fold.results,
         )

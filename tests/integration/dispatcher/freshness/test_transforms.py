@@ -97,6 +97,25 @@ HOURS = """
           from transfers t full join prices p using (block_number)
          group by 1
 """
+LAST_TWO = """
+  - name: last_two
+    activation: reactive
+    runtime: ecs_platform
+    operator: sql_transform
+    inputs: [{ from: { job: ingest, output: transfers } }]
+    outputs: [last_two]
+    config:
+      mode: window
+      window: { every: 1m, most_blocks: 8, before: 2m, time: at }
+      steps:
+        - name: minutes
+          sql: select timestamp div 60 * 60 as at, count(*) as n from transfers group by 1
+        - name: last_two
+          sql: |
+            select at, n,
+                   sum(n) over (order by at range between 120 preceding and 1 preceding) as before
+              from minutes
+"""
 FULL = """
   - name: totals
     activation: reactive
@@ -172,6 +191,15 @@ class Chain(TransformChain):
             for minute, blocks in found.items()
         )
 
+    def expected_last_two(self) -> list[dict[str, Any]]:
+        minutes: Counter[int] = Counter(
+            self.times[n] // 60 * 60 for n in self.there & self.values.keys()
+        )
+        return _sorted(
+            {"at": at, "n": n, "before": minutes[at - 60] + minutes[at - 120] or None}
+            for at, n in minutes.items()
+        )
+
     def expected_moving(self) -> list[dict[str, Any]]:
         there = self.there & self.values.keys()
         return _sorted(
@@ -237,14 +265,16 @@ async def test_a_window_holds_whole_buckets_whatever_is_rewritten_or_comes_late(
 
 
 async def test_buckets_of_time_are_whole_whatever_moves_over_their_borders(chain: Chain) -> None:
-    await chain.plane.deploy(SOURCES + HOURS)
+    await chain.plane.deploy(SOURCES + HOURS + LAST_TWO)
     await both_begin(chain)
     await chain.trigger("chain", (2, 14), (15, 24), (40, 44), (45, 59), (60, 79))
     await chain.trigger("market", (3, 24), (40, 79))
     assert chain.rows("hours") == chain.expected_hours()
+    assert chain.rows("last_two") == chain.expected_last_two()
     # Late, in the gap between buckets that are there.
     await chain.trigger("chain", (25, 39))
     assert chain.rows("hours") == chain.expected_hours()
+    assert chain.rows("last_two") == chain.expected_last_two()
     # A reorg: other blocks are the first of their minute, and some of them have nothing.
     chain.times |= {n: chain.times[n] + 9 for n in range(45, 60)}
     for n in (47, 50):
@@ -253,6 +283,7 @@ async def test_buckets_of_time_are_whole_whatever_moves_over_their_borders(chain
     await chain.rewritten("chain", 45, 59)
     await chain.rewritten("market", 45, 59)
     assert chain.rows("hours") == chain.expected_hours()
+    assert chain.rows("last_two") == chain.expected_last_two()
     # Of the market partition 40-79 is replaced as a whole.
     assert {part for job, part in chain.ran if job == "hours"} == {"32-63", "64-95"}
 
