@@ -23,7 +23,7 @@ from bench.harness import (
 # Modules that register measurements, in the order in which they run.
 ENTRIES = (
     *("ingest", "engine", "engine_load", "versions", "spark_tasks", "reorg_peers", "follow"),
-    *("query", "decode", "decode_pipeline", "fold", "proofs", "gateway", "console"),
+    *("query", "decode", "decode_pipeline", "fold", "window", "proofs", "gateway", "console"),
 )
 LATEST = Path(__file__).parent / "out" / "latest.json"
 
