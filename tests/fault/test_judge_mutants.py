@@ -126,6 +126,12 @@ MUTANTS = {
         "for index, version in ()",
         "H",
     ),
+    "what the maker of a partition knew without reading it does not count": (
+        COMMIT,
+        "is_older(known, [*partition.made_of, *partition.knows])",
+        "is_older(known, partition.made_of)",
+        "H",
+    ),
     "an attempt does not know that its work was asked for once more": (
         "state/scopes.sql",
         "SET redone = redone + 1",

@@ -183,7 +183,8 @@ def generate(shape: Shape, seed: int, kinds: Sequence[str]) -> History:
     if not shape.writes and rng.random() < _REORDERED:
         actions += [action for action in _reordered(rng, len(shape.jobs)) if action.kind in kinds]
     if any(job.also for _, job in shape.jobs) and rng.random() < _OUTLASTED:
-        actions += [action for action in _outlasted(rng) if action.kind in kinds]
+        outlasted = rng.choice((_outlasted, _outlasted_unread))
+        actions += [action for action in outlasted(rng) if action.kind in kinds]
     return tuple(actions)
 
 
@@ -227,6 +228,18 @@ def _outlasted(rng: random.Random) -> Iterator[Action]:
     yield from (Action("run_job", (0, 0)), Action("claim", (8, 0)))
     # The second one of those that are left, and at last the one that began first.
     yield from [Action("finish", (1,))] * rng.randint(3, 8)
+
+
+def _outlasted_unread(rng: random.Random) -> Iterator[Action]:
+    """The change is of the input that was read, and what is there by the end was made of the other
+    one, by an attempt that only knew of the change: it was begun anew after it."""
+    cell = _cell(rng)
+    yield from (Action("trigger", cell), Action("work"), Action("reorg", cell))
+    yield from (Action("route_invalidations"), Action("run_job", (0, 1)), Action("claim", (8, 1)))
+    yield from (Action("die", (0,)), Action("reorg_split", cell), Action("route_invalidations"))
+    yield from (Action("run_job", (0, 0)), Action("claim", (8, 0)), Action("finish", (1,)))
+    yield from (Action("requeue"), Action("claim", (8, 0)), Action("finish", (1,)))
+    yield Action("finish", (0,))
 
 
 def _sensible(rng: random.Random, drawn: Sequence[str], kinds: Sequence[str]) -> Iterator[str]:
