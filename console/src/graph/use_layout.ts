@@ -1,7 +1,6 @@
 import { useEffect, useState } from "react";
 import type { Placed, Wanted } from "./layout.worker";
 import type { Net } from "./model";
-import { HEIGHT, WIDTH } from "./size";
 
 const MOST_KEPT = 12;
 
@@ -37,8 +36,6 @@ function ask(key: string, net: Net, done: () => void): void {
     key,
     ids: net.things.map((thing) => thing.id),
     edges: net.edges,
-    width: WIDTH,
-    height: HEIGHT,
   };
   worker.postMessage(wanted);
 }

@@ -249,6 +249,17 @@ const ThingBox = memo(function ThingBox({
 });
 
 const TYPES = { thing: ThingBox };
+// Said and not measured: what has to be measured is drawn once, and of 2,000 that takes seconds.
+const HANDLE = { y: HEIGHT / 2, width: 1, height: 1 };
+const SIZE = {
+  width: WIDTH,
+  height: HEIGHT,
+  measured: { width: WIDTH, height: HEIGHT },
+  handles: [
+    { type: "target" as const, position: Position.Left, x: 0, ...HANDLE },
+    { type: "source" as const, position: Position.Right, x: WIDTH, ...HANDLE },
+  ],
+};
 
 function Canvas({
   net,
@@ -275,8 +286,7 @@ function Canvas({
               id: thing.id,
               type: "thing",
               position: { x, y },
-              width: WIDTH,
-              height: HEIGHT,
+              ...SIZE,
               selected: thing.id === selected,
               ariaLabel: `${thing.kind} ${thing.label}: ${thing.said}`,
               data: { thing, found: found.has(thing.id) },
