@@ -32,9 +32,17 @@ const catalogue = createRoute({
   component: lazyRouteComponent(() => import("./pages/catalogue"), "Catalogue"),
   validateSearch: (
     said: Record<string, unknown>,
-  ): { q?: string | undefined; state?: string | undefined; all?: boolean | undefined } => ({
+  ): {
+    q?: string | undefined;
+    state?: string | undefined;
+    owner?: string | undefined;
+    tag?: string | undefined;
+    all?: boolean | undefined;
+  } => ({
     q: text(said.q),
     state: text(said.state),
+    owner: text(said.owner),
+    tag: text(said.tag),
     all: said.all === true ? true : undefined,
   }),
 });

@@ -16,6 +16,8 @@ interface View {
   name: string;
   q?: string | undefined;
   state?: string | undefined;
+  owner?: string | undefined;
+  tag?: string | undefined;
   all?: boolean | undefined;
 }
 
@@ -55,11 +57,22 @@ const COLUMNS = [
     meta: { wide: true },
     cell: (cell) => <span className="mono soft">{cell.getValue()}</span>,
   }),
-  column.accessor((row) => row.pii.length, {
-    id: "pii",
-    header: "Classification",
+  column.accessor((row) => row.owner ?? "", {
+    id: "owner",
+    header: "Owner",
     meta: { wide: true },
-    cell: (cell) => (cell.row.original.pii.length > 0 ? <Tag>personal</Tag> : null),
+    cell: (cell) => cell.getValue() || <span className="faint">–</span>,
+  }),
+  column.accessor((row) => row.tags?.join(" ") ?? "", {
+    id: "tags",
+    header: "Tags",
+    meta: { wide: true },
+    cell: (cell) => (
+      <span className="row">
+        {cell.row.original.pii.length > 0 && <Tag>personal</Tag>}
+        {cell.row.original.tags?.map((tag) => <Tag key={tag}>{tag}</Tag>)}
+      </span>
+    ),
   }),
 ];
 
@@ -77,7 +90,7 @@ export function Catalogue() {
         <input
           type="search"
           aria-label="Name or job"
-          placeholder="Name or job"
+          placeholder="Name, job, owner or tag"
           value={search.q ?? ""}
           onChange={(event) => go({ q: event.target.value || undefined })}
         />
@@ -91,6 +104,20 @@ export function Catalogue() {
             <option key={state}>{state}</option>
           ))}
         </select>
+        <OneOf
+          label="Owner"
+          any="Any owner"
+          values={(datasets.data?.datasets ?? []).flatMap((each) => each.owner ?? [])}
+          value={search.owner}
+          onChange={(owner) => go({ owner })}
+        />
+        <OneOf
+          label="Tag"
+          any="Any tag"
+          values={(datasets.data?.datasets ?? []).flatMap((each) => each.tags ?? [])}
+          value={search.tag}
+          onChange={(tag) => go({ tag })}
+        />
         <label className="row">
           <input
             type="checkbox"
@@ -121,7 +148,9 @@ export function Catalogue() {
           if (shown.length === 0) {
             return (
               <Card>
-                <NoMatch onClear={() => go({ q: undefined, state: undefined })} />
+                <NoMatch onClear={() =>
+                    go({ q: undefined, state: undefined, owner: undefined, tag: undefined })
+                  } />
               </Card>
             );
           }
@@ -144,15 +173,44 @@ export function Catalogue() {
   );
 }
 
-function fits(
-  each: Entry,
-  { q, state }: { q?: string | undefined; state?: string | undefined },
-): boolean {
+/** A choice of what there is; nothing where there is nothing to choose from. */
+function OneOf({
+  label,
+  any,
+  values,
+  value,
+  onChange,
+}: {
+  label: string;
+  any: string;
+  values: string[];
+  value: string | undefined;
+  onChange: (value: string | undefined) => void;
+}) {
+  const known = [...new Set(value ? [...values, value] : values)].sort();
+  if (known.length === 0) return null;
+  return (
+    <select
+      aria-label={label}
+      value={value ?? ""}
+      onChange={(event) => onChange(event.target.value || undefined)}
+    >
+      <option value="">{any}</option>
+      {known.map((each) => (
+        <option key={each}>{each}</option>
+      ))}
+    </select>
+  );
+}
+
+function fits(each: Entry, { q, state, owner, tag }: Omit<View, "name">): boolean {
   if (state && each.state !== state) return false;
+  if (owner && each.owner !== owner) return false;
+  if (tag && !each.tags?.includes(tag)) return false;
   if (!q) return true;
   const words = q.toLowerCase().split(/\s+/);
   const said =
-    `${each.dataset} ${each.producer} ${each.pii.length ? "personal" : ""}`.toLowerCase();
+    `${each.dataset} ${each.producer} ${each.owner ?? ""} ${each.tags?.join(" ") ?? ""} ${each.pii.length ? "personal" : ""}`.toLowerCase();
   return words.every((word) => said.includes(word));
 }
 
@@ -179,8 +237,8 @@ function SavedViews({
     localStorage.setItem(KEY, JSON.stringify(next));
     setViews(next);
   };
-  const filtered = Boolean(now.q || now.state || now.all);
-  const name = [now.q, now.state, now.all && "all"].filter(Boolean).join(" · ");
+  const name = [now.q, now.state, now.owner, now.tag, now.all && "all"].filter(Boolean).join(" · ");
+  const filtered = name !== "";
   const kept = views.some((view) => view.name === name);
   return (
     <>
@@ -188,7 +246,15 @@ function SavedViews({
         <Button
           key={view.name}
           look="quiet"
-          onClick={() => onOpen({ q: view.q, state: view.state, all: view.all })}
+          onClick={() =>
+            onOpen({
+              q: view.q,
+              state: view.state,
+              owner: view.owner,
+              tag: view.tag,
+              all: view.all,
+            })
+          }
         >
           {view.name}
         </Button>

@@ -182,6 +182,23 @@ function Head({ data }: { data: S<"DatasetDetail"> }) {
           {data.description}
         </p>
       )}
+      {(data.owner || (data.tags ?? []).length > 0) && (
+        <p className="row" style={{ marginBottom: 10 }}>
+          {data.owner && (
+            <span className="soft">
+              owner{" "}
+              <Link to="/catalogue/" search={{ owner: data.owner }}>
+                {data.owner}
+              </Link>
+            </span>
+          )}
+          {data.tags?.map((tag) => (
+            <Link key={tag} to="/catalogue/" search={{ tag }}>
+              <Tag>{tag}</Tag>
+            </Link>
+          ))}
+        </p>
+      )}
       <div className="figures">
         <Figure label="State">
           <State state={data.state} />
@@ -276,7 +293,7 @@ function Schema({ data }: { data: S<"DatasetDetail"> }) {
               <th>Column</th>
               <th>Type</th>
               <th className="only-wide">Null</th>
-              <th className="only-wide">Said of it</th>
+              <th className="only-wide">Description</th>
               <th>
                 <span className="hidden">Lineage</span>
               </th>

@@ -12,6 +12,13 @@ const DOCUMENTS = import.meta.glob<string>("../../../docs/*.md", {
   import: "default",
 });
 
+// The page has it as its heading.
+const TITLE = /^# (.*)\n/;
+
+function titleOf(text: string | undefined): string | undefined {
+  return text && TITLE.exec(text)?.[1]?.replaceAll("`", "");
+}
+
 export function Docs() {
   const { page } = useParams({ from: "/docs/$page" });
   const hash = useRouterState({ select: (state) => state.location.hash });
@@ -26,13 +33,13 @@ export function Docs() {
     if (hash && text.data) document.getElementById(hash)?.scrollIntoView();
   }, [hash, text.data]);
   return (
-    <Page title={`Docs: ${page}`} doc="console">
+    <Page title={titleOf(text.data) ?? page} doc="console">
       {load === undefined ? (
         <Empty title={`There is no document "${page}"`}>
           The glossary names all that there are.
         </Empty>
       ) : (
-        <Loaded query={text}>{(data) => <Markdown text={data} />}</Loaded>
+        <Loaded query={text}>{(data) => <Markdown text={data.replace(TITLE, "")} />}</Loaded>
       )}
     </Page>
   );

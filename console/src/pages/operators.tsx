@@ -85,7 +85,7 @@ export function Operators() {
             );
           }
           return (
-            <div className="grid">
+            <div className="grid cards">
               {shown.map((each) => (
                 <OperatorCard
                   key={each.name}
@@ -115,6 +115,7 @@ function OperatorCard({
   const visible = shown || open;
   return (
     <Card
+      className={visible ? "whole" : ""}
       title={<span className="mono">{operator.name}</span>}
       aside={
         <button

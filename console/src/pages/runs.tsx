@@ -58,7 +58,7 @@ const COLUMNS = [
   column.accessor("attempt", { header: "Attempt", meta: { right: true, wide: true } }),
   column.accessor((row) => row.error_message ?? row.note ?? "", {
     id: "said",
-    header: "Said",
+    header: "Message",
     meta: { wide: true, grow: true },
     cell: (cell) => (
       <span className={cell.row.original.error_code ? "bad-text" : "faint"} title={cell.getValue()}>

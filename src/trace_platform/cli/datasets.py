@@ -69,22 +69,36 @@ def list_datasets(
     everything: Annotated[
         bool, typer.Option("--all", help="Also outputs that are not published.")
     ] = False,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Only with this tag; several: with all.")
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Only what this one answers for.")
+    ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show every published dataset, what it holds, and whether it is up to date."""
-    found = dataset_client.datasets(Home.at(home), everything=everything)
+    there = dataset_client.datasets(Home.at(home), everything=everything)
+    wanted = [each for each in there.datasets if _fits(each, tag or [], owner)]
+    found = there.model_copy(update={"datasets": wanted})
     if as_json:
         typer.echo(found.model_dump_json())
         return
     console = wide_console()
+    if there.datasets and not wanted:
+        console.print("no dataset has that owner and these tags")
+        return
     if not found.datasets:
         console.print("no datasets" if everything else "nothing is published; --all shows all")
         return
+    heads = ("dataset", "producer", "generation", "partitions", "rows", "size", "newest", "state")
+    if any(each.owner or each.tags for each in found.datasets):
+        heads += ("owner", "tags")
     show_table(
         console,
-        ("dataset", "producer", "generation", "partitions", "rows", "size", "newest", "state"),
-        [_entry(each) for each in found.datasets],
+        heads,
+        [_entry(each)[: len(heads)] for each in found.datasets],
         right=("partitions", "rows", "size", "newest"),
         spare=("generation", "partitions", "producer"),
     )
@@ -301,6 +315,10 @@ def _verified(found: Verification) -> Iterator[str]:
     yield f"{found.dataset}: {', '.join(held)}: {said}"
 
 
+def _fits(each: DatasetEntry, tags: list[str], owner: str | None) -> bool:
+    return set(tags) <= set(each.tags) and owner in (None, each.owner)
+
+
 def _entry(each: DatasetEntry) -> tuple[str, ...]:
     newest = "-" if each.age_s is None else f"{seconds(each.age_s)} ago"
     return (
@@ -312,6 +330,8 @@ def _entry(each: DatasetEntry) -> tuple[str, ...]:
         size(each.bytes),
         newest,
         f"[{_COLOURS[each.state]}]{each.state}[/]",
+        each.owner or "-",
+        ", ".join(each.tags) or "-",
     )
 
 
@@ -319,6 +339,10 @@ def _facts(found: DatasetDetail) -> Iterator[tuple[str, str]]:
     yield "dataset", found.dataset
     if found.description:
         yield "description", found.description
+    if found.owner:
+        yield "owner", found.owner
+    if found.tags:
+        yield "tags", ", ".join(found.tags)
     yield "uuid", str(found.dataset_uuid)
     yield "producer", f"{found.producer}, output {found.output_index}"
     yield "state", found.answer

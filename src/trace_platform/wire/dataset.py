@@ -82,6 +82,10 @@ class DatasetEntry(Strict):
         description="Published name of the dataset; null when it is not published."
     )
     dataset_uuid: DatasetUuid
+    owner: str | None = Field(
+        default=None, description="Who answers for it, as its DAG says; null when it does not."
+    )
+    tags: list[str] = Field(default=[], description="Words that it is found by, as its DAG says.")
     producer: Producer
     output_index: OutputIndex
     dataset_version: UUID = Field(description="Id of the generation that readers see.")

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from trace_platform.app.api_client import dataset_client
-from trace_platform.cli.datasets import show
-from trace_platform.wire.dataset import DatasetDetail
+from trace_platform.cli.datasets import list_datasets, show
+from trace_platform.wire.dataset import DatasetDetail, DatasetEntries, DatasetEntry
 
 ID = UUID("01a1e1a6-89ab-7000-8000-000000000000")
 
@@ -53,6 +53,43 @@ def test_declared_and_committed_types_stand_side_by_side(
         "n int64 - - Rows.",
         "more - double - -",
     ]
+
+
+def test_owner_and_tags_are_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = shown({}, monkeypatch, capsys, owner="chain-team", tags=["raw", "demo"])
+    assert "owner chain-team" in lines
+    assert "tags raw, demo" in lines
+
+
+def test_datasets_are_listed_by_tag_and_owner(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = [entry("blocks", "chain-team", ["raw", "demo"]), entry("days", None, ["demo"])]
+    monkeypatch.setattr(
+        dataset_client, "datasets", lambda *_, **__: DatasetEntries(datasets=entries)
+    )
+    for asked, names in (
+        ({"tag": ["demo"]}, ["blocks", "days"]),
+        ({"tag": ["demo", "raw"]}, ["blocks"]),
+        ({"owner": "chain-team"}, ["blocks"]),
+    ):
+        list_datasets(home=Path("nowhere"), as_json=True, **asked)
+        found = DatasetEntries.model_validate_json(capsys.readouterr().out)
+        assert [each.dataset for each in found.datasets] == names, asked
+    list_datasets(home=Path("nowhere"), tag=["nothing"])
+    assert "no dataset has that owner and these tags" in capsys.readouterr().out
+    list_datasets(home=Path("nowhere"))
+    assert "chain-team" in capsys.readouterr().out
+
+
+def entry(name: str, owner: str | None, tags: list[str]) -> DatasetEntry:
+    return DatasetEntry(
+        dataset=name, name=name, dataset_uuid=ID, producer="d.sum", output_index=0,
+        dataset_version=ID, partitions=1, rows=1, bytes=1, newest_at=None, age_s=None,
+        state="fresh", owner=owner, tags=tags,
+    )  # fmt: skip
 
 
 def test_what_nobody_declared_is_what_is_committed(

@@ -259,11 +259,14 @@ def test_what_is_published_may_be_described() -> None:
             "schema: { a: INT64, b: 'decimal(38, 0)', c: { type: binary(32), from: [s.hash] } }",
             "pii: [a]",
             "max_age: 15m",
+            "owner: chain team",
+            "tags: [raw, team/chain]",
         )
     )
     rows = dag.publish["rows"]
     assert (rows.source, rows.storage) == (JobOutputRef(job="r"), "postgres")
     assert (rows.write_mode, rows.pii, rows.max_age) == ("replace", ["a"], 900)
+    assert (rows.owner, rows.tags) == ("chain team", ["raw", "team/chain"])
     assert rows.columns == {
         "a": Column(type="int64"),
         "b": Column(type="decimal(38,0)"),
@@ -316,6 +319,7 @@ SCHEMA = "schema: { id: int64, name: string }"
             "publish.rows.schema: the unique_key of job 'r' has the column 'nme', the schema not; "
             "did you mean 'name'?",
         ),
+        (published("tags: [a, a]"), "publish.rows.tags: the tag 'a' is there twice: leave one"),
         (published("max_age: soon"), "publish.rows.max_age: write a duration as 90s"),
         (
             published().replace("{ job: r }", "[{ job: r }, { job: s }]"),

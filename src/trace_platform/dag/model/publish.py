@@ -35,6 +35,7 @@ WriteMode = Literal["replace", "append"]
 
 MAX_COLUMNS = 2_000
 MAX_PRODUCERS = 64
+MAX_TAGS = 32
 MAX_DIGITS = 38
 MAX_BINARY = 65_535
 
@@ -100,6 +101,8 @@ def _type_instead(said: str, match: re.Match[str] | None) -> Exception:
     return unknown("unknown type", said, PLAIN_TYPES, f"; there are {TYPES}")
 
 
+Owner = Annotated[str, Field(min_length=1, max_length=128)]
+Tag = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.:/-]*$", max_length=64)]
 ColumnType = Annotated[
     str,
     BeforeValidator(_column_type),
@@ -161,6 +164,17 @@ class Publish(DagModel):
         exclude_if=absent,
         description="What the dataset holds, for those who read it.",
     )
+    owner: Owner | None = Field(
+        default=None,
+        exclude_if=absent,
+        description="Who answers for the dataset: a person, a team, a channel.",
+    )
+    tags: list[Tag] = Field(
+        default=[],
+        exclude_if=empty,
+        max_length=MAX_TAGS,
+        description="Words that the dataset is found by, such as `finance`.",
+    )
     storage: Storage = Field(
         default="parquet",
         exclude_if=lambda value: value == "parquet",
@@ -197,6 +211,12 @@ class Publish(DagModel):
         description="Age from which on the dataset counts as stale, such as 15m or 1d; it "
         "never does unless given.",
     )
+
+    @field_validator("tags")
+    @classmethod
+    def _each_once(cls, value: list[str]) -> list[str]:
+        distinct(value, "the tag")
+        return value
 
     @field_validator("sources", mode="before")
     @classmethod

@@ -43,6 +43,8 @@ def entry_fields(row: DatasetNow, held: Amounts, state: DatasetState) -> dict[st
     same = ("name", "dataset_uuid", "output_index", "dataset_version", "newest_at", "age_s")
     return {field: getattr(row, field) for field in same} | {
         "dataset": dataset_label(row),
+        "owner": row.metadata.get("owner"),
+        "tags": row.metadata.get("tags", []),
         "producer": f"{row.dag_name}.{row.job_name}",
         **{field: getattr(held, field) for field in AMOUNT},
         "state": state,

@@ -33,6 +33,8 @@ DESCRIBED = DAG.replace(
   blocks:
     from: { job: ingest, output: blocks }
     description: Every block.
+    owner: chain-team
+    tags: [raw, demo]
     write_mode: replace
     schema: { block_number: int64, author: { type: binary(20), description: Who sealed it. } }
     pii: [author]
@@ -129,6 +131,10 @@ async def test_a_dataset_shows_what_its_dag_says_of_it(plane: ControlPlane) -> N
     await plane.deploy(DESCRIBED)
     found = await shown(plane, "blocks")
     assert found.description == "Every block."
+    assert (found.owner, found.tags) == ("chain-team", ["raw", "demo"])
+    listed = await entries(plane)
+    assert (listed["blocks"].owner, listed["blocks"].tags) == ("chain-team", ["raw", "demo"])
+    assert (listed["logs"].owner, listed["logs"].tags) == (None, [])
     assert found.columns is not None
     assert found.columns["author"] == {
         "type": "binary(20)", "description": "Who sealed it.", "declared": "binary(20)",
