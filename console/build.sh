@@ -25,9 +25,10 @@ if [ -n "${NODE_OF_PIP:-}" ] || ! new_enough; then node_of_pip; fi
 echo "Building the console with Node $(node --version) ..."
 cd console
 if ! cmp -s package-lock.json node_modules/.installed; then
-  npm ci --loglevel=error || {
-    echo "npm could not install the console's packages: check the network (npm's own settings count)." >&2
-    echo "Of a certificate that it does not know: NODE_EXTRA_CA_CERTS names the machine's own." >&2
+  # What npm itself says of an error is shown: a proxy, or a certificate that it does not know.
+  npm ci --loglevel=error --no-audit --no-fund >/dev/null || {
+    echo "npm could not install the console's packages: check the network. npm's own settings count, and" >&2
+    echo "where a certificate is not known, NODE_EXTRA_CA_CERTS=/path/to/ca.pem names one more." >&2
     exit 1
   }
   cp package-lock.json node_modules/.installed

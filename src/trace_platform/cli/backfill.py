@@ -67,7 +67,8 @@ def backfill(
         for line in _plan_lines(plan):
             typer.echo(line)
     if not plan.tasks:
-        typer.echo(plan.model_dump_json() if as_json else "nothing to do")
+        again = "" if force else ": --force does what is up to date once more"
+        typer.echo(plan.model_dump_json() if as_json else f"nothing to do{again}")
         return
     if not yes:
         confirm("Start it?")

@@ -175,5 +175,5 @@ def _refuse_failed(ended: DeployStatus) -> None:
         raise TaskFailed(
             f"version {str(ended.to_version)[:8]} of {ended.dag_name} was not built: {ended.error}."
             f"{before}",
-            hint="trace why TASK tells more; deploy again to go on where it stopped",
+            hint="mend the cause, and deploy again to go on where it stopped",
         )

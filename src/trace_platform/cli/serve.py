@@ -19,7 +19,10 @@ def _known(name: str) -> str:
 
 def serve(
     name: Annotated[
-        str, typer.Argument(help="dispatcher, query, rpc, worker or scheduler", callback=_known)
+        str,
+        typer.Argument(
+            help="dispatcher, gateway, query, rpc, scheduler or worker", callback=_known
+        ),
     ],
     home: HomeOption = None,
 ) -> None:

@@ -4,8 +4,8 @@ defaults, those that are wrong are named."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import to_jsonable_python
@@ -54,9 +54,8 @@ class Judged(_Said):
     columns: tuple[tuple[ManifestColumn, ...], ...] | None = None
     # By output and column: what of input 0 it is computed from.
     made_of: tuple[dict[str, list[str]], ...] | None = None
-    # Of the config, as pydantic tells them, and the fields that it has.
+    # Of the config, as pydantic tells them, each with the fields that are `known` at its place.
     config_errors: list[dict[str, Any]] = []
-    config_fields: list[str] = []
 
 
 def config_model(operator: type) -> type[OperatorConfig]:
@@ -87,13 +86,13 @@ def judge(operator: type, config: dict[str, Any]) -> Judged:
         has_rows=getattr(operator, "has_rows", True),
         keeps_columns=getattr(operator, "keeps_columns", False),
         writes=getattr(operator, "writes", None),
-        config_fields=[field.alias or name for name, field in model.model_fields.items()],
     )
     try:
         made = model.model_validate(config)
     except ValidationError as error:
         found = error.errors(include_url=False)
-        told = to_jsonable_python(found, fallback=str, inf_nan_mode="strings")
+        placed = [each | {"known": _fields_beside(model, each["loc"])} for each in found]
+        told = to_jsonable_python(placed, fallback=str, inf_nan_mode="strings")
         return judged.model_copy(update={"config_errors": told})
     outputs, accepts, columns = made.outputs(), made.accepts(), made.columns()
     made_of = made.made_of()
@@ -109,6 +108,24 @@ def judge(operator: type, config: dict[str, Any]) -> Judged:
             "made_of": None if made_of is None else tuple(map(_as_lists, made_of)),
         }
     )
+
+
+def _fields_beside(model: type[BaseModel], place: Sequence[str | int]) -> list[str]:
+    """The fields of the part of a config in which this place is."""
+    models = [model]
+    for step in place[:-1]:
+        fields = (each.model_fields.get(str(step)) for each in models)
+        inner = [each for field in fields if field for each in _models_of(field.annotation)]
+        # What is no field is a number in a list, or which one of several kinds it was read as.
+        models = inner or models
+    return [field.alias or name for each in models for name, field in each.model_fields.items()]
+
+
+def _models_of(kind: Any) -> Iterator[type[BaseModel]]:
+    if inspect.isclass(kind) and issubclass(kind, BaseModel):
+        yield kind
+    for each in get_args(kind):
+        yield from _models_of(each)
 
 
 def _as_lists(made_of: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

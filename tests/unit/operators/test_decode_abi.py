@@ -92,7 +92,7 @@ MISTAKES: list[tuple[type[LogConfig | CallConfig], dict[str, object], str]] = [
     (LogConfig, {"abis": ["erc2O"]}, "did you mean 'erc20'"),
     (LogConfig, {"abis": ["erc20.Transfr"]}, "did you mean 'Transfer'"),
     (LogConfig, {"events": ["Transfer(uint7 a)"]}, "character 10: there is no type 'uint7'"),
-    (LogConfig, {"events": ["Transfer(uint8 a"]}, "',' has to stand here"),
+    (LogConfig, {"events": ["Transfer(uint8 a"]}, "',' or ')' has to stand here"),
     (LogConfig, {"events": ["function f()"]}, "is no event: write 'Transfer("),
     (LogConfig, {"events": ["A(uint8 a) b"]}, "nothing can follow here"),
     (LogConfig, {"events": ["A(uint8 indexed indexed a)"]}, "one name"),

@@ -22,7 +22,8 @@ def rpc_endpoints(
             known = ", ".join(sorted(pools)) or "none"
             raise InvalidConfig(
                 f"there is no RPC pool '{pool}' (known: {known})",
-                hint=f"set TRACE_RPC_{pool.upper()} or rpc_pools.{pool} in config.toml",
+                hint=f"set TRACE_RPC_{pool.upper()} or rpc_pools.{pool} in config.toml, and start"
+                " the instance again; 'demo' is there while `trace demo` runs",
             )
         return RpcEndpoint(f"{egress_url}/pools/{pool}", token, ca)
 

@@ -104,5 +104,5 @@ def _config_problems(judged: Judged, path: Path, root: Place) -> Iterator[Proble
     for error in without_echoes(found):
         where = (*path, "config", *error["loc"])
         written = root.nearest(where).written
-        explained = explain(error, judged.config_fields, path=where, written=written)
+        explained = explain(error, error["known"], path=where, written=written)
         yield where[:-1] if error["type"] == "missing" else where, explained

@@ -59,7 +59,8 @@ class _Reader:
             found.append(self._param(indexed=indexed, depth=depth))
             if self._take(")"):
                 return tuple(found)
-            self._expect(",")
+            if not self._take(","):
+                raise self._wrong("',' or ')' has to stand here")
 
     def takes(self, word: str) -> bool:
         found = self._match(NAME, word)

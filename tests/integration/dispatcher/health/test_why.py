@@ -346,8 +346,10 @@ async def test_a_name_that_is_none_is_refused_with_what_there_is(plane: ControlP
         await why(plane, "chain.splitt")
     assert "did you mean chain.split?" in (missing.value.hint or "")
     for odd in ("chain", "x", "123"):
-        with pytest.raises(BadInput):
+        with pytest.raises(BadInput) as wrong:
             await why(plane, odd)
+        # Of a DAG its jobs are named.
+        assert ("chain.split" in (wrong.value.hint or "")) == (odd == "chain")
     for odd in (".", "a.b.c", "chain."):
         with pytest.raises(NotFound):
             await why(plane, odd)
