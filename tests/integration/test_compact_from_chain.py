@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pyarrow as pa
 import pytest
@@ -19,7 +19,7 @@ from tests.support.shared_data import SharedData, shared_data
 from trace_platform.data.database import DataDatabase
 from trace_platform.data.hot_tables import trim
 from trace_platform.domain.block_range import BlockRange
-from trace_platform.domain.errors import MalformedBlock
+from trace_platform.domain.errors import MalformedBlock, RangeNotReady
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.drivers.rpc_endpoint import RpcEndpoint
 from trace_platform.operators.ingest.parquet_compact import Config, ParquetCompact
@@ -61,6 +61,9 @@ class Followed:
 
     def repaired(self) -> dict[str, pa.Table]:
         """What a task writes that is told that the files are wrong."""
+        return self.compacted(uuid4())
+
+    def compacted(self, invalidation: UUID | None = None) -> dict[str, pa.Table]:
         reads = [
             given(
                 *(1 + i, BLOCKS.start, BLOCKS.end),
@@ -71,7 +74,7 @@ class Followed:
             )
             for i, each in enumerate(self.job.outputs)
         ]
-        woke = given(0, BLOCKS.start, BLOCKS.end, trigger=True, invalidation=uuid4())
+        woke = given(0, BLOCKS.start, BLOCKS.end, trigger=True, invalidation=invalidation)
         outputs = [output(i, name) for i, name in enumerate(TABLES)]
         config = Config(rpc_pool="x", chain_id=CHAIN_ID)
         with self.tasks.task([woke, *reads], outputs, config) as task:
@@ -124,6 +127,18 @@ def test_rows_that_are_wrong_in_the_table_too_are_right_in_the_files(
     found = followed.repaired()
     assert found["logs"].num_rows > 0
     assert followed.is_right(found)
+
+
+@pytest.mark.parametrize("first", [15, 20], ids=["on both sides", "cold"])
+def test_history_from_before_the_table_is_read_from_the_chain(
+    followed: Followed, first: int
+) -> None:
+    followed.job = Job(followed.job.data, followed.node.url, {"start_block": first})
+    with pytest.raises(RangeNotReady):  # nothing is followed yet, so nothing is history
+        followed.compacted()
+    followed.follow()
+    assert followed.job.rows("blocks")[0]["block_number"] == first
+    assert followed.is_right(followed.compacted())
 
 
 def test_tables_of_two_forks_are_never_committed_together(followed: Followed) -> None:

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -49,14 +50,17 @@ class Instance:
         self.node = node
         self.store = store
 
-    def deploy(self, name: str) -> None:
+    def deploy(self, name: str, *changes: tuple[str, str]) -> None:
         text = (EXAMPLES / f"{name}.yaml").read_text().replace(SERVER, self.server.url)
+        for said, instead in changes:
+            assert said in text, said
+            text = text.replace(said, instead)
         for pool in ("demo", "dex", "nfts"):
             text = text.replace(f"rpc_pool: {pool}", f'rpc_pool: "{self.node}"')
         self.rig.dispatcher.run(lambda plane: plane.deploy(text))
 
-    def trigger(self, dag: str, first: int = 0, last: int = LAST) -> None:
-        self.rig.dispatcher.run(lambda plane: plane.trigger(first, last, dag, "request"))
+    def trigger(self, dag: str, first: int = 0, last: int = LAST, *, job: str = "request") -> None:
+        self.rig.dispatcher.run(lambda plane: plane.trigger(first, last, dag, job))
 
     def tick(self, clock: str, cursor: int) -> None:
         self.rig.dispatcher.run(lambda plane: _emit(plane, clock, cursor))
@@ -134,6 +138,24 @@ def test_dex_prices_are_swaps_with_what_the_list_says_of_their_pools(
     instance.server.says(head + f"{pools[0]},WETH,T1,18,6\n", etag='"2"')
     instance.tick("dex_prices.clock", 200)
     instance.becomes("dex_prices", lambda rows: [row["pair"] for row in rows] == ["WETH/T1"])
+
+
+def test_bootstrap_is_one_dataset_from_the_first_block_to_the_tip(
+    instance: Instance, chain: DevChain
+) -> None:
+    instance.deploy(
+        "bootstrap",
+        ("start_block: 1000", "start_block: 100"),
+        ("chunk_blocks: 250", "chunk_blocks: 50"),
+    )
+    instance.trigger("bootstrap", 0, 99, job="history")
+    # All but what a reorg may still reach, and that stays in the tables.
+    instance.becomes("whole_blocks", lambda rows: len(rows) >= 150)
+    rows = sorted(instance.rows("whole_blocks"), key=lambda row: row["block_number"])
+    assert [row["block_number"] for row in rows] == list(range(len(rows)))
+    assert all(row["parent_hash"] == parent["block_hash"] for parent, row in pairwise(rows))
+    logs = {row["block_number"] for row in instance.rows("whole_logs")}
+    assert min(logs) < 100 < max(logs)
 
 
 def test_labels_that_are_kept_go_before_those_that_are_served(

@@ -24,10 +24,12 @@ def init(
 ) -> None:
     """Write a DAG file with comments, and what editors need to complete and check it.
 
-    Examples: chain, checked, decode, dex_prices, erc20_analytics, export, follow, labels,
-    nft_holders, own_code, scheduled, transform. Nothing that is there is overwritten.
+    Examples: bootstrap, chain, checked, decode, dex_prices, erc20_analytics, export, follow,
+    labels, nft_holders, own_code, scheduled, transform. Nothing that is there is overwritten.
     """
     files = _files(example)
+    # A second example has the same schema beside it.
+    files = {name: text for name, text in files.items() if not _is_same(folder / name, text)}
     there = [name for name in files if (folder / name).exists() or (folder / name).is_symlink()]
     if there:
         raise BadInput(
@@ -44,6 +46,13 @@ def init(
     for name in files:
         typer.echo(f"wrote {folder / name}")
     typer.echo(f"next: trace dag lint {folder / example}.yaml")
+
+
+def _is_same(file: Path, text: str) -> bool:
+    try:
+        return file.name == SCHEMA and not file.is_symlink() and file.read_text() == text
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def _files(example: str) -> dict[str, str]:

@@ -35,6 +35,13 @@ def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == [SCHEMA]
 
 
+def test_a_second_example_goes_beside_the_first(tmp_path: Path) -> None:
+    for name in ("export", "chain"):
+        made = CliRunner().invoke(app, ["init", "--example", name, str(tmp_path)])
+        assert made.exit_code == 0, made.output
+    assert {each.name for each in tmp_path.iterdir()} == {"export.yaml", "chain.yaml", SCHEMA}
+
+
 def test_an_unknown_example_is_answered_with_what_may_be_meant(tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, ["init", "--example", "transfrom", str(tmp_path)])
     assert isinstance(refused.exception, BadInput)

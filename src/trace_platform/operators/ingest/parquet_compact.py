@@ -20,7 +20,7 @@ from trace_platform.domain.errors import (
     RangeIncomplete,
     RangeNotReady,
 )
-from trace_platform.domain.file_ranges import named_range, uncovered
+from trace_platform.domain.file_ranges import named_range, seam, uncovered
 from trace_platform.operators import frames, scope
 from trace_platform.operators.accepts import ONE_RANGE, RANGE, Accepts, Updates
 from trace_platform.operators.contract import OperatorConfig, Result, TaskContext, Writes
@@ -61,8 +61,8 @@ class Config(OperatorConfig):
     rpc_pool: str | None = Field(
         default=None,
         min_length=1,
-        description="Name of the RPC pool from which blocks are read again whose files are "
-        "wrong; goes with `chain_id`.",
+        description="Name of the RPC pool from which blocks are read again whose files are wrong, "
+        "and those from before the table that no file has; goes with `chain_id`.",
     )
     chain_id: int | None = Field(
         default=None,
@@ -95,7 +95,8 @@ class ParquetCompact:
         with frames.opened(task) as data:
             for each in reads:
                 _check_there(data, each, blocks)
-            again = _from_the_chain(task) if _is_wrong(task) else None
+            unread = _is_wrong(task) or _was_never_followed(config, data, reads, blocks)
+            again = _from_the_chain(task) if unread else None
             tables = [data.read(each.input_index, again=again) for each in reads]
             hot = any(each.table for each in reads)
             if again is None:
@@ -124,6 +125,21 @@ def _is_wrong(task: TaskContext) -> bool:
     """Whether what this job wrote was said to be invalid. Its files are no source then, and neither
     is the table, which they may have been made of, where the chain can be asked."""
     return any(given.invalidation is not None for given in task.inputs if given.trigger)
+
+
+def _was_never_followed(
+    config: Config, data: Frames, reads: Sequence[TaskInput], blocks: BlockRange
+) -> bool:
+    """Whether some of the range lies below a table, and no file has it: a table that begins in the
+    midst of a chain has its history from the chain, where that can be asked."""
+    if config.rpc_pool is None:
+        return False
+    for each in reads:
+        first = data.extent(each.input_index).first_block if each.table else None
+        # Of a table without rows nothing is history yet.
+        if first is not None and uncovered(seam([blocks], first)[0], each.files):
+            return True
+    return False
 
 
 def _from_the_chain(task: TaskContext) -> Again:
