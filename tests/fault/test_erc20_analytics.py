@@ -6,17 +6,24 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.support.anvil import anvil
+from tests.support.busy_chain import OPTIONS
 from tests.support.cold_chain import served
 from tests.support.erc20_analytics import JOBS, NAME, TEXT, Analytics, Attempt, Part, assert_equal
+from tests.support.follower_anvil import TokenMiner
 from tests.support.scripted_rpc import ScriptedRpc
+from tests.support.spark_cluster import give_secret, spark_cluster
 from tests.support.stack import Stack, trace, wait_for
 from trace_devchain import DevChain
+from trace_devchain.activity import MAX_UINT256
 from trace_platform.app.api_client import control_client
+from trace_platform.app.instance.home import Home
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -31,19 +38,26 @@ def node() -> Iterator[ScriptedRpc]:
         yield node
 
 
-@pytest.fixture
-def instance(tmp_path: Path, node: ScriptedRpc) -> Iterator[Stack]:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "config.toml").write_text("[worker]\nprewarm = true\nslots = 3\n")
-    with trace(home, "up", env={"TRACE_RPC_DEMO": node.url}) as running:
+@contextmanager
+def instance_of(home: Path, url: str, more: str = "") -> Iterator[Stack]:
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(f"[worker]\nprewarm = true\nslots = 3\n{more}")
+    with trace(home, "up", env={"TRACE_RPC_DEMO": url}) as running:
         wait_for("the instance", lambda: "is ready in" in running.text())
         wait_for("a worker", lambda: control_client.queues(running.home).workers)
         yield running
 
 
-def deployed(instance: Stack, dag: str = NAME, prefix: str = "erc20") -> Analytics:
-    text = TEXT.replace("chunk_blocks: 1000", f"chunk_blocks: {CHUNK}")
+@pytest.fixture
+def instance(tmp_path: Path, node: ScriptedRpc) -> Iterator[Stack]:
+    with instance_of(tmp_path / "home", node.url) as running:
+        yield running
+
+
+def deployed(
+    instance: Stack, dag: str = NAME, prefix: str = "erc20", text: str = TEXT
+) -> Analytics:
+    text = text.replace("chunk_blocks: 1000", f"chunk_blocks: {CHUNK}")
     text = text.replace(f"name: {NAME}", f"name: {dag}").replace("erc20_", f"{prefix}_")
     control_client.deploy(instance.home, text, f"{dag}.yaml")
     return Analytics(instance, dag, prefix)
@@ -131,7 +145,54 @@ def test_reorgs_and_kills_while_it_runs_leave_what_a_rebuild_makes(
         assert again.rows(job) == analytics.rows(job), job
     checks = analytics.checks()
     assert checks == again.checks()
-    assert checks["transfers", "range_value_f64"].failing > 0, "amounts of 2^256 - 1"
+    assert {each.failing for each in checks.values()} == {0}
+    assert str(MAX_UINT256) in {row[-1] for row in analytics.rows("transfers")}
+
+
+def test_reorgs_of_another_node_leave_what_it_says(tmp_path: Path) -> None:
+    with anvil(*OPTIONS) as real, instance_of(tmp_path / "home", real.url) as instance:
+        tokens = TokenMiner(real, seed=7)
+        tokens.mine(90)
+        analytics = deployed(instance)
+        analytics.caught_up(tokens.head)
+        for depth in (1, 8, 70):
+            tokens.reorg(depth)
+            tokens.mine(20)
+            analytics.caught_up(tokens.head)
+            assert_equal(analytics, tokens, tokens.head)
+        assert len(analytics.rows("balances")) > 10
+
+
+def test_another_partitioning_on_two_executors_gives_the_same_rows(
+    tmp_path: Path, node: ScriptedRpc
+) -> None:
+    with instance_of(tmp_path / "one", node.url) as instance:
+        analytics = deployed(instance)
+        head = mine(node, 60)
+        analytics.caught_up(head)
+        head = reorg(node, 8)
+        analytics.caught_up(head)
+        found, parts = {job: analytics.rows(job) for job in JOBS}, places(analytics)
+    other = TEXT.replace("chunk_blocks: 1000", "chunk_blocks: 70")
+    other = other.replace("execution_strategy: Bulk", "execution_strategy: PerUpdate")
+    other = other.replace("start_block: 0 }", "start_block: 0, emit_every_blocks: 23 }")
+    home = tmp_path / "two"
+    home.mkdir()
+    with spark_cluster(tmp_path / "cluster") as cluster:
+        give_secret(Home(home), cluster)
+        conf = ", ".join(f'"{name}" = "{value}"' for name, value in cluster.conf.items())
+        more = f'[spark]\nmaster = "{cluster.url}"\nconf = {{ {conf} }}\n'
+        with instance_of(home, node.url, more) as instance:
+            again = deployed(instance, text=other)
+            again.caught_up(head, 900)
+            assert len(cluster.executors()) == 2
+            assert places(again) != parts
+            for job in JOBS:
+                assert again.rows(job) == found[job], job
+
+
+def places(analytics: Analytics) -> set[tuple[str, int, int]]:
+    return {(part.job, part.start, part.end) for part in analytics.parts()}
 
 
 def reached(part: Part, fork: int) -> bool:

@@ -20,7 +20,7 @@ from tests.integration.conftest import Ingest, settled_progress
 from tests.support.own_code import marks_of_versions
 from tests.support.raising_source import PLACES, SAID
 from tests.support.scripted_rpc import ScriptedRpc, scripted_rpc
-from tests.support.spark_cluster import SparkCluster, spark_cluster
+from tests.support.spark_cluster import SparkCluster, give_secret, spark_cluster
 from tests.support.stack import trace, wait_for
 from tests.support.tiny_chain import TinyChain
 from trace_platform.app import doctor
@@ -286,11 +286,6 @@ def test_the_doctor_asks_the_executors(
     greedy = {**cluster.conf, "spark.executor.memory": "64g"}
     with pytest.raises(Unavailable, match="gave no executor within 3 s"):
         probe(cluster, greedy, tmp_path)
-
-
-def give_secret(home: Home, cluster: SparkCluster) -> None:
-    assert cluster.secret is not None
-    (home.secrets / "spark_secret").write_text(cluster.secret)
 
 
 def probe(cluster: SparkCluster, conf: dict[str, str], folder: Path) -> None:

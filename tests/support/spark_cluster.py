@@ -16,6 +16,7 @@ import psutil
 import pyspark
 
 from tests.support.stack import wait_for
+from trace_platform.app.instance.home import Home
 from trace_platform.operators.spark.authentication import AUTHENTICATED
 from trace_platform.operators.spark.java import java_home
 
@@ -113,6 +114,11 @@ class SparkCluster:
     def close(self) -> None:
         for daemon in (*self.workers, self.master):
             daemon.kill()
+
+
+def give_secret(home: Home, cluster: SparkCluster) -> None:
+    assert cluster.secret is not None
+    (home.secrets / "spark_secret").write_text(cluster.secret)
 
 
 _ADDRESS = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
