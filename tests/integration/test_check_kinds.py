@@ -102,6 +102,8 @@ CASES: list[tuple[dict[str, Any], int | str]] = [
         1,
     ),
     ({"kind": "sql", "name": "wrong", "sql": "select nope from out"}, "nope"),
+    ({"kind": "range", "column": "kind", "min": "a", "max": "b"}, 1),
+    ({"kind": "range", "column": "kind", "max": 5}, "kind is text, and 5 is a number"),
 ]
 
 
@@ -164,6 +166,20 @@ def test_a_failed_check_shows_at_most_ten_of_the_rows_that_are_wrong(tasks: Fram
     assert {row["block_number"] for row in unique.sample} == {"0", "1", "2", "3", "4", "5"}
     (missing,) = looked(tasks, [{"kind": "gaps"}])
     assert missing.sample == [{"block_number": "3"}]
+
+
+def test_a_check_that_fails_at_a_row_says_so_without_the_row(tasks: FrameTasks) -> None:
+    reports = looked(
+        tasks,
+        [
+            {"kind": "sql", "name": "cast", "sql": "select 1 from out where cast(kind as int) > 0"},
+            {"kind": "sql", "name": "own", "sql": "select raise_error(hex(author)) from out"},
+        ],
+    )
+    assert [(each.outcome, each.message) for each in reports] == [
+        ("error", "it fails at a row: CAST_INVALID_INPUT"),
+        ("error", "it fails at a row: USER_RAISED_EXCEPTION"),
+    ]
 
 
 def test_all_figures_of_an_output_come_from_one_job(

@@ -55,6 +55,11 @@ Driver stacktrace:
             "the Spark job failed: [UNSUPPORTED_TIME_TYPE] The data type TIME is not supported."
             " SQLSTATE: 0A000",
         ),
+        (
+            "[USER_RAISED_EXCEPTION] a balance below zero SQLSTATE: P0001",
+            InvalidQuery,
+            "the Spark job failed: [USER_RAISED_EXCEPTION] a balance below zero SQLSTATE: P0001",
+        ),
     ],
 )
 def test_what_a_cluster_does_to_a_job_is_named(

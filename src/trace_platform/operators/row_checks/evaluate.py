@@ -14,7 +14,7 @@ from trace_platform.operators import frames, scope
 from trace_platform.operators.contract import TaskContext
 from trace_platform.operators.row_checks import chain_call, drift, own_look
 from trace_platform.operators.row_checks.drift_history import History, State
-from trace_platform.operators.row_checks.found import Found, sample_of
+from trace_platform.operators.row_checks.found import Found, sample_of, without_values
 from trace_platform.operators.row_checks.one_pass import Measure, Staged, measure
 from trace_platform.wire import check_spec as checks
 from trace_platform.wire.check import MAX_TEXT, CheckReport, Outcome, SampleRow
@@ -198,7 +198,7 @@ def _unless_retryable(error: TraceError) -> TraceError:
     """What is wrong with a check is said of it; what is away fails the attempt."""
     if error.retryable:
         raise error
-    return error
+    return without_values(error)
 
 
 def _blocks(commit: OutputCommit) -> BlockRange | None:

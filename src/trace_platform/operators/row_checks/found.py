@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trace_platform.domain.errors import InvalidConfig
+from trace_platform.domain.errors import InvalidConfig, InvalidQuery, TraceError
 from trace_platform.wire.check import MAX_SAMPLE, SampleRow
 
 if TYPE_CHECKING:
@@ -32,6 +33,18 @@ def need_columns(frame: DataFrame, columns: Sequence[str]) -> None:
             raise InvalidConfig(
                 f"there is no column '{column}'; there are {', '.join(frame.columns)}"
             )
+
+
+def without_values(error: TraceError) -> TraceError:
+    """What Spark says of a row that fails a statement quotes the row. Of a statement that cannot be
+    resolved it knows no row."""
+    resolved = type(error.__cause__).__name__ not in ("AnalysisException", "ParseException")
+    if not isinstance(error, InvalidQuery) or error.__cause__ is None or not resolved:
+        return error
+    condition = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", error.message)
+    return InvalidQuery(
+        f"it fails at a row: {condition[1] if condition else 'the Spark job failed'}"
+    )
 
 
 def sample_of(frame: DataFrame) -> list[SampleRow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -15,6 +16,9 @@ from trace_platform.wire import check_spec as checks
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ def _range(check: checks.Range, staged: Staged) -> Measure:
 
     need_columns(staged.frame, [check.column])
     column, wrong = f.col(check.column), f.lit(False)
+    _refuse_text(check, staged.frame)
     if check.min is not None:
         wrong = wrong | (column < _literal(check.min, check.column, staged.frame))
     if check.max is not None:
@@ -86,6 +91,18 @@ def _range(check: checks.Range, staged: Staged) -> Measure:
     bounds = [f"below {check.min}"] * (check.min is not None)
     bounds += [f"above {check.max}"] * (check.max is not None)
     return _rows_where(wrong, f"have a {check.column} {' or '.join(bounds)}", staged)
+
+
+def _refuse_text(check: checks.Range, frame: DataFrame) -> None:
+    """Among texts 9 comes behind 10: bounds that are numbers are of a column of numbers."""
+    bounds = [bound for bound in (check.min, check.max) if bound is not None]
+    if frame.schema[check.column].dataType.typeName() == "string" and not all(
+        isinstance(bound, str) for bound in bounds
+    ):
+        raise InvalidConfig(
+            f"{check.column} is text, and {bounds[0]} is a number: compare a column of numbers, or "
+            "texts with a bound in quotes"
+        )
 
 
 def _accepted(check: checks.AcceptedValues, staged: Staged) -> Measure:
@@ -171,9 +188,11 @@ def _rows_where(wrong: Column, said: str, staged: Staged) -> Measure:
 def _literal(value: Any, column: str, frame: DataFrame) -> Column:
     """As the column's type has it. Raise InvalidConfig for what that type cannot hold."""
     from pyspark.sql import functions as f
-    from pyspark.sql.types import BinaryType
+    from pyspark.sql.types import BinaryType, NumericType
 
     kind = frame.schema[column].dataType
+    if isinstance(kind, NumericType) and isinstance(value, str) and not _NUMBER.fullmatch(value):
+        raise InvalidConfig(f"{column} is {kind.simpleString()}, and {value!r} is no number")
     if isinstance(kind, BinaryType):
         try:
             return f.lit(bytes.fromhex(str(value).removeprefix("0x")))

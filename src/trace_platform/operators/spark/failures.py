@@ -14,9 +14,9 @@ from trace_platform.domain.errors import (
     noted_in,
 )
 
-# The SQL standard's classes of states: what Spark does not have, data exceptions, and statements
-# that mean nothing.
-_BLAMES_THE_QUERY = re.compile(r"SQLSTATE: (0A|22|42)")
+# The SQL standard's classes of states: what Spark does not have, data exceptions, statements that
+# mean nothing, and those that raise an error themselves.
+_BLAMES_THE_QUERY = re.compile(r"SQLSTATE: (0A|22|42|P0)")
 _EXECUTOR_LOST = re.compile(
     r"failed (\d+) times, most recent failure: .*ExecutorLost.* Reason: (.*)"
 )
