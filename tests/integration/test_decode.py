@@ -29,6 +29,7 @@ from trace_platform.data.hot_tables import HotTable, HotWriter
 from trace_platform.domain.errors import InvalidConfig, RangeNotReady
 from trace_platform.drivers.lite.local_store import LocalStore
 from trace_platform.operators.contract import Result
+from trace_platform.operators.decode import decode_task
 from trace_platform.operators.decode.call_decode import CallDecode
 from trace_platform.operators.decode.log_decode import LogDecode
 from trace_platform.operators.evm.schema import LOGS
@@ -123,12 +124,20 @@ def test_sorted_files_are_read_as_spark_reads_them_and_others_are_left_to_it(
     table = logs(*(log(TRANSFER, ALICE, BOB, n) for n in range(200)), per_block=4)
     backwards = table.take(list(reversed(range(200))))
     in_order = tasks.file("logs_0_49", table, row_group_size=30)
-    for uri in (in_order, tasks.file("backwards_0_49", backwards)):
+    by_spark = 0
+    through_spark = decode_task._of_frame
+
+    def counted(*given: Any) -> Any:
+        nonlocal by_spark
+        by_spark += 1
+        return through_spark(*given)
+
+    monkeypatch.setattr(decode_task, "_of_frame", counted)
+    for n, uri in enumerate((in_order, tasks.file("backwards_0_49", backwards))):
         found = run(tasks, LogDecode, [given(0, 3, 45, [uri])], abis=["erc20.Transfer"])
         sent = rows(tasks, found)[0]
         assert [int(row["value_string"]) for row in sent] == list(range(12, 184))
-        parts = len(tasks.manifest(found.outputs[0]).files)
-        assert (parts > 1) == (uri == in_order), "of several row groups"
+        assert by_spark == n
 
 
 def test_hot_and_cold_rows_are_decoded_alike(tasks: FrameTasks, data: SharedData) -> None:

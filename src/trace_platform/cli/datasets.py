@@ -92,9 +92,9 @@ def list_datasets(
     if not found.datasets:
         console.print("no datasets" if everything else "nothing is published; --all shows all")
         return
-    heads = ("dataset", "producer", "generation", "partitions", "rows", "size", "newest", "state")
+    heads = ["dataset", "producer", "generation", "partitions", "rows", "size", "newest", "state"]
     if any(each.owner or each.tags for each in found.datasets):
-        heads += ("owner", "tags")
+        heads += ["owner", "tags"]
     show_table(
         console,
         heads,
