@@ -172,7 +172,8 @@ def test_why_answers_for_tasks_and_jobs(failed: str, deployed: Stack) -> None:
     assert trace(deployed, "why", "work.request", "--json").json["reasons"][0]["code"] == "source"
     said = trace(deployed, "why", "work.ecco")
     assert (said.code, "did you mean work.echo?" in said.err) == (1, True)
-    assert "neither a task, nor a job, nor a dataset" in trace(deployed, "why", "work").err
+    assert "neither a task, nor a job, nor a dataset" in trace(deployed, "why", "wrok").err
+    assert "it is its jobs that wait" in trace(deployed, "why", "work").err
 
 
 def test_waiting_again_for_what_was_done_before_ends(failed: str, deployed: Stack) -> None:

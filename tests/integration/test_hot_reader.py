@@ -54,7 +54,7 @@ def test_a_range_comes_back_as_it_was_written(
         found = pa.Table.from_batches(seen.batches(version, 3, 5))
         assert found == pa.Table.from_batches([logs(3, 5)])
         assert found.schema == chain.logs.schema
-        assert seen.extent(version) == Extent(0, 9, 9)
+        assert seen.extent(version) == Extent(0, 9, 9, origin_block=0)
         assert list(seen.batches(version, 10, 99)) == []
 
 

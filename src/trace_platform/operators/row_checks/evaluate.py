@@ -164,6 +164,7 @@ class _Look:
     def _report(
         self, check: checks.CheckModel, commit: OutputCommit, judged: Judged
     ) -> CheckReport:
+        judged, sample = self._with_sample(judged)
         failing = judged.failing if isinstance(judged, Found) else 0
         return CheckReport(
             name=check.label,
@@ -178,14 +179,19 @@ class _Look:
             rows=commit.row_count,
             failing=failing,
             message=judged.message[:MAX_TEXT],
-            sample=self._sample(judged),
+            sample=sample,
         )
 
-    def _sample(self, judged: Judged) -> list[SampleRow]:
+    def _with_sample(self, judged: Judged) -> tuple[Judged, list[SampleRow]]:
+        """Columns that are not needed to count rows are computed here for the first time: what
+        fails then is said of the check, too."""
         if not isinstance(judged, Found) or not judged.failing or judged.rows is None:
-            return []
-        with self._data.actions():
-            return sample_of(judged.rows())
+            return judged, []
+        try:
+            with self._data.actions():
+                return judged, sample_of(judged.rows())
+        except TraceError as error:
+            return _unless_retryable(error), []
 
 
 def _outcome(judged: Judged) -> Outcome:

@@ -79,7 +79,7 @@ def test_every_route_says_what_it_is_whose_it_is_and_how_it_fails() -> None:
         assert operation["summary"], path
         assert operation["tags"], path
         answer = operation["responses"]["200"]["content"]
-        assert set(answer) <= {"application/json", "text/plain"}, path
+        assert set(answer) <= {"application/json", "application/x-ndjson", "text/plain"}, path
         for status in ("422", "500", "503"):
             (kind,) = operation["responses"][status]["content"]
             assert kind == "application/problem+json", (path, status)
