@@ -26,7 +26,7 @@ from trace_platform.drivers.lite.pgqueue import PgQueueReceiver
 from trace_platform.wire.control import EmitRequest
 from trace_platform.wire.task import Claimed, CompleteRequest, CompleteResponse
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 SEED = 30_30_10
 WORKERS = 8
@@ -96,7 +96,7 @@ async def announce_the_unheard(plane: ControlPlane, queue: ChaosSender) -> int:
     def empty() -> bool:
         return not plane.sql("SELECT 1 FROM queue.messages LIMIT 1")
 
-    await asyncio.to_thread(wait_for, "an empty queue", empty)
+    await asyncio.to_thread(wait_for, "an empty queue", empty, 300)
     plane.sql("UPDATE tasks SET announce_again_at = clock_timestamp() WHERE status = 'Queued'")
     announced = await requeue_failed(plane.dispatcher.state, limit=1_000)
     while await publish_outbox(plane.publishing(queue)):
