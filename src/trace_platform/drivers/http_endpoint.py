@@ -227,12 +227,13 @@ class HttpEndpoint:
         self, request: HttpRequest, known: Validators
     ) -> AbstractContextManager[httpx.Response]:
         asked, headers = self._dressed(request.url)
+        asked, headers, name = self._pinned(asked, headers)
         if request.body is None:
-            asked, headers, name = self._pinned(asked, headers | known.headers)
+            headers = headers | known.headers
             return self._http.stream("GET", asked, headers=headers, extensions=name)
-        # It is for the host that the job names alone: it follows nobody elsewhere.
         typed = {"Content-Type": "application/json", **headers}
-        return self._http.stream("POST", asked, headers=typed, content=request.body)
+        body = request.body
+        return self._http.stream("POST", asked, headers=typed, extensions=name, content=body)
 
     def _dressed(self, url: str) -> tuple[str, dict[str, str]]:
         """Headers and the secret are for the host that the job names. Whoever it sends us on to
@@ -388,8 +389,6 @@ def _addresses(name: str, port: int) -> list[str]:
 def _why(error: Exception) -> str:
     if isinstance(error, httpx.TimeoutException):
         return "no answer in time"
-    if isinstance(error, httpx.DecodingError):
-        return str(error)
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError):

@@ -146,8 +146,9 @@ def test_an_endpoint_elsewhere_does_not_lead_into_this_machine() -> None:
             # Its neighbours, and what tells a machine of a cloud its secrets.
             *("https://10.0.0.1/", "https://169.254.169.254/latest", "https://[fd00::1]/"),
         ):
-            with pytest.raises(EndpointRefused, match="into this machine"):
-                endpoint.ask(HttpRequest(place), 1_000)
+            for body in (None, b"{}"):
+                with pytest.raises(EndpointRefused, match="into this machine"):
+                    endpoint.ask(HttpRequest(place, body), 1_000)
         with pytest.raises(EndpointRefused, match="no address of HTTP"):
             endpoint.led_to("https://example.org/items", "http://[::1/items")
         assert endpoint.led_to("https://example.org/a/b?c=1", "?c=2").endswith("/a/b?c=2")
